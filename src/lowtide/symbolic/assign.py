@@ -1,0 +1,42 @@
+"""Find valuations that a scope admits: choose variables one after another, narrowing the others each time."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeAlias
+
+from lowtide.symbolic.atoms import Dim
+from lowtide.symbolic.evaluate import Values
+from lowtide.symbolic.interval import Interval
+from lowtide.symbolic.relations import Relations
+from lowtide.symbolic.tighten import tighten
+
+Chooser: TypeAlias = Callable[[Dim, Interval], int]
+
+
+def assign(relations: Relations, choose: Chooser, first: Sequence[Dim] = ()) -> Values | None:
+    """Return values of all variables, each chosen from the range that the earlier choices leave.
+
+    The facts narrow ranges only as far as `tighten` sees, so the caller checks the result against the constraints.
+
+    Args:
+        relations: The relations of the scope.
+        choose: Picks an integer from the inclusive range of a variable.
+        first: Variables to choose before the others.
+
+    Returns:
+        Values of the variables that are left and of the replaced ones, or None where a range became empty.
+    """
+    box = relations.box.only_variables()
+    order: Iterable[Dim] = [*first, *(name for name in box if isinstance(name, Dim) and name not in first)]
+    values = Values()
+    for variable in order:
+        value = choose(variable, box[variable])
+        values[variable] = value
+        box[variable] = (value, value)
+        touched = [fact for fact in relations.facts if any(variable in atom.dims for m in fact for atom in m)]
+        if touched:
+            narrowed = tighten(box, touched)
+            if narrowed is None:
+                return None
+            box = narrowed
+    relations.complete(values)
+    return values

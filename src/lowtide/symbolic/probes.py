@@ -1,0 +1,124 @@
+"""Valuations at which differences of sizes are tried: the corners of a scope.
+
+A probe is admitted by the scope, so one where a < b is a witness by itself. Each keeps the values of floors and maxima
+that were computed at it, so trying a polynomial at a probe is a few multiplications.
+"""
+
+from collections.abc import Callable, Iterator
+from random import Random
+
+from lowtide.symbolic.assign import Chooser, assign
+from lowtide.symbolic.atoms import Dim
+from lowtide.symbolic.evaluate import Values
+from lowtide.symbolic.interval import Interval
+from lowtide.symbolic.relations import Relations
+
+# Where an unbounded variable is "high": large enough that the leading terms of real sizes decide the sign.
+FAR = 2**30
+EXTRA_PROBES = 96
+SEED = 20241216
+
+
+class Probes:
+    """Probes of one scope, found on first use and kept.
+
+    Args:
+        relations: The relations of the scope.
+        admits: The scope's own check; every probe passed it.
+    """
+
+    __slots__ = ("_admits", "_axes", "_extra", "_relations", "ends")
+
+    def __init__(self, relations: Relations, admits: Callable[[Values], bool]) -> None:
+        self._relations = relations
+        self._admits = admits
+        self._axes: dict[str, tuple[Values, ...]] = {}
+        self._extra: tuple[Values, ...] | None = None
+        #: All variables low, then all high.
+        self.ends: tuple[Values, ...] = self._find([(choose_low, ()), (choose_high, ())])
+
+    def axis(self, variable: str) -> tuple[Values, ...]:
+        """Return the probes with one variable high and the others low, and the reverse."""
+        known = self._axes.get(variable)
+        if known is None:
+            known = self._find_axis(Dim(variable))
+            self._axes[variable] = known
+        return known
+
+    def extra(self) -> tuple[Values, ...]:
+        """Return more probes: all variables at the same scale, and a fixed pseudo-random set."""
+        if self._extra is None:
+            self._extra = self._find(_extra_choosers())
+        return self._extra
+
+    def complete(self, choose: Chooser) -> Values | None:
+        """Return the admitted valuation of a chooser, or None."""
+        found = self._find([(choose, ())])
+        return found[0] if found else None
+
+    def _find_axis(self, variable: Dim) -> tuple[Values, ...]:
+        if variable not in self._relations.box:
+            # A replaced variable: the probes of the others cover it.
+            return ()
+
+        def only_high(name: Dim, interval: Interval) -> int:
+            return choose_high(name, interval) if name == variable else choose_low(name, interval)
+
+        def only_low(name: Dim, interval: Interval) -> int:
+            return choose_low(name, interval) if name == variable else choose_high(name, interval)
+
+        return self._find([(only_high, (variable,)), (only_low, (variable,))])
+
+    def _find(self, choosers: list[tuple[Chooser, tuple[Dim, ...]]]) -> tuple[Values, ...]:
+        found: list[Values] = []
+        for choose, first in choosers:
+            values = assign(self._relations, choose, first)
+            if values is not None and values not in found and self._admits(values):
+                found.append(values)
+        return tuple(found)
+
+
+def choose_low(_: Dim, interval: Interval) -> int:
+    """Choose the lower end of a range, a far value where there is none."""
+    low, high = interval
+    return low if low is not None else -FAR if high is None else min(-FAR, high)
+
+
+def choose_high(_: Dim, interval: Interval) -> int:
+    """Choose the upper end of a range, a far value where there is none."""
+    low, high = interval
+    return high if high is not None else FAR if low is None else max(FAR, low)
+
+
+def _extra_choosers() -> list[tuple[Chooser, tuple[Dim, ...]]]:
+    def at_scale(bits: int) -> Chooser:
+        return lambda _, interval: clamp(2**bits + bits % 2, interval)
+
+    rng = Random(SEED)
+    choosers: list[tuple[Chooser, tuple[Dim, ...]]] = [(at_scale(bits), ()) for bits in range(14)]
+    return choosers + [(_random_chooser(rng), ()) for _ in range(EXTRA_PROBES)]
+
+
+def _random_chooser(rng: Random) -> Chooser:
+    own = Random(rng.random())
+
+    def choose(_: Dim, interval: Interval) -> int:
+        low, high = interval
+        base = -FAR if low is None else low
+        span = 2**20 if high is None else high - base
+        kind = own.random()
+        if kind < 0.2 or span <= 0:
+            return base
+        if kind < 0.4:
+            return base + span
+        return base + min(span, own.randrange(2 ** own.randint(1, span.bit_length())))
+
+    return choose
+
+
+def clamp(value: int, interval: Interval) -> int:
+    """Return the integer of a range that is nearest to a value."""
+    low, high = interval
+    if low is not None and value < low:
+        return low
+    return high if high is not None and value > high else value

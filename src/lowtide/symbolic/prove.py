@@ -1,0 +1,195 @@
+"""Proofs that a polynomial over atoms is >= 0 on a box.
+
+Floors and maxima are opaque here, known by their intervals only; `cases.py` opens them. The steps, cheapest first:
+
+1. LOWER_CORNER  measured from the lower ends of the ranges, no coefficient is negative.
+2. INTERVAL      the negative terms at their most negative are outweighed by the constant.
+3. BERNSTEIN     no Bernstein coefficient is negative, on the box or on parts of it into which it is cut.
+4. CONSTRAINT    the same after subtracting multiples, by factors >= 0, of facts that are >= 0.
+
+Not handled: products of two facts, and facts that must be combined more than `FACT_DEPTH` at a time.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import gcd, isqrt
+
+from lowtide.symbolic.bernstein import bernstein_coefficients
+from lowtide.symbolic.comparison import Rule
+from lowtide.symbolic.interval import Box, corner_bound, shift_to_corner
+from lowtide.symbolic.terms import (
+    ONE,
+    Atom,
+    Monomial,
+    Terms,
+    divide_monomial,
+    scale_terms,
+    sorted_monomials,
+    subtract_terms,
+)
+
+CUT_LIMIT = 24
+FACT_DEPTH = 3
+FACT_TRIES = 48
+
+
+@dataclass(slots=True)
+class Effort:
+    """What a proof may still spend, and what it met on the way.
+
+    Attributes:
+        leaves: How many polynomials may still be tried.
+        suspects: Corners of boxes at which a polynomial was negative: candidates for a witness.
+    """
+
+    leaves: int
+    suspects: list[dict[Atom, int]] = field(default_factory=list[dict[Atom, int]])
+
+
+def prove_nonnegative(terms: Terms, box: Box, facts: Sequence[Terms], effort: Effort) -> Rule | None:
+    """Prove that a polynomial is >= 0 at every point of a box at which the facts hold.
+
+    Args:
+        terms: The polynomial; floors and maxima in it are opaque.
+        box: Intervals of its atoms.
+        facts: Polynomials that are >= 0.
+        effort: What may be spent; changed.
+
+    Returns:
+        The rule that proved it, or None.
+
+    Guarantee: sound. Incomplete.
+    """
+    rule = _prove_on_box(terms, box, effort)
+    if rule is not None or not facts:
+        return rule
+    tries = [FACT_TRIES]
+    return Rule.CONSTRAINT if _prove_with_facts(terms, box, facts, effort, FACT_DEPTH, tries) else None
+
+
+def _prove_on_box(terms: Terms, box: Box, effort: Effort) -> Rule | None:
+    effort.leaves -= 1
+    moved = shift_to_corner(terms, box)
+    if moved is None:
+        return None
+    shifted, widths = moved
+    if not shifted or min(shifted.values()) >= 0:
+        return Rule.LOWER_CORNER
+    low = corner_bound(shifted, widths)
+    if low is not None and low >= 0:
+        return Rule.INTERVAL
+    if shifted.get(ONE, 0) < 0:
+        effort.suspects.append(_low_corner(terms, box))
+        return None
+    if _bernstein_nonnegative(shifted, widths):
+        return Rule.BERNSTEIN
+    return Rule.BERNSTEIN if _prove_on_parts(terms, box, shifted, widths, effort) else None
+
+
+def _bernstein_nonnegative(shifted: Terms, widths: dict[Atom, int | None]) -> bool:
+    found = bernstein_coefficients(shifted, widths)
+    return found is not None and min(found[0].values(), default=0) >= 0
+
+
+def _low_corner(terms: Terms, box: Box) -> dict[Atom, int]:
+    corner: dict[Atom, int] = {}
+    for monomial in terms:
+        for atom in monomial:
+            low, high = box[atom]
+            corner[atom] = low if low is not None else high if high is not None else 0
+    return corner
+
+
+def _prove_on_parts(
+    terms: Terms, box: Box, shifted: Terms, widths: dict[Atom, int | None], effort: Effort
+) -> bool:
+    """Cut the box at integers until every part is proved, a part is refuted, or the limit is reached."""
+    pending = [(box, shifted, widths)]
+    for _ in range(CUT_LIMIT):
+        if not pending:
+            return True
+        effort.leaves -= 1
+        part, shifted, widths = pending.pop()
+        atom = _atom_to_cut(shifted, widths)
+        if atom is None:
+            return False
+        low, high = part[atom]
+        if low is None:
+            return False
+        middle = 2 * abs(low) + 4 if high is None else _middle(low, high)
+        for interval in ((low, middle), (middle + 1, high)):
+            # The intervals of floors and maxima stay those of the whole box: wider, so still sound.
+            piece = Box(part)
+            piece[atom] = interval
+            moved = shift_to_corner(terms, piece)
+            if moved is None:
+                return False
+            if moved[0].get(ONE, 0) < 0:
+                effort.suspects.append(_low_corner(terms, piece))
+                return False
+            low_bound = corner_bound(*moved)
+            if (low_bound is None or low_bound < 0) and not _bernstein_nonnegative(*moved):
+                pending.append((piece, *moved))
+    return not pending
+
+
+def _atom_to_cut(shifted: Terms, widths: dict[Atom, int | None]) -> Atom | None:
+    """Return the atom of a negative term with the widest interval; an unbounded one first."""
+    best: Atom | None = None
+    best_width = 0
+    for monomial, coefficient in shifted.items():
+        if coefficient >= 0:
+            continue
+        for atom in monomial:
+            width = widths[atom]
+            if width is None:
+                return atom
+            if width > best_width:
+                best, best_width = atom, width
+    return best
+
+
+def _middle(low: int, high: int) -> int:
+    """Return where to cut: between in magnitude, so that small values are told apart first."""
+    if low >= 0 and high > 4 * low + 4:
+        return min(high - 1, max(low, isqrt((low + 1) * (high + 1)) - 1))
+    return (low + high) // 2
+
+
+def _prove_with_facts(
+    terms: Terms, box: Box, facts: Sequence[Terms], effort: Effort, depth: int, tries: list[int]
+) -> bool:
+    """Cancel a negative term with a fact that has it as well, times a factor >= 0, and prove what is left."""
+    for monomial in sorted_monomials(terms):
+        coefficient = terms[monomial]
+        if coefficient >= 0:
+            continue
+        for fact in facts:
+            for lead, size in fact.items():
+                if size >= 0 or not lead:
+                    continue
+                factor = divide_monomial(monomial, lead)
+                if factor is None or not _nonnegative(factor, box):
+                    continue
+                if tries[0] <= 0 or effort.leaves <= 0:
+                    return False
+                tries[0] -= 1
+                shared = gcd(coefficient, size)
+                # times*terms - weight*factor*fact, in which the negative term is gone.
+                weight = -coefficient // shared
+                scaled = scale_terms(terms, -size // shared)
+                product = {tuple(sorted(factor + other)): weight * value for other, value in fact.items()}
+                rest = subtract_terms(scaled, product)
+                if _prove_on_box(rest, box, effort) is not None:
+                    return True
+                if depth > 1 and _prove_with_facts(rest, box, facts, effort, depth - 1, tries):
+                    return True
+    return False
+
+
+def _nonnegative(monomial: Monomial, box: Box) -> bool:
+    for atom in monomial:
+        low = box[atom][0]
+        if low is None or low < 0:
+            return False
+    return True
