@@ -1,0 +1,37 @@
+"""Read-only facts about programs: what must stay in order, what is live when, how many bytes, at what cost."""
+
+from lowtide.analysis.cost import CostSummary, sum_exprs, total_cost
+from lowtide.analysis.dependence import Dependence, DependenceGraph, DependenceKind, dependences, is_valid_order
+from lowtide.analysis.liveness import LiveRange, live_ranges
+from lowtide.analysis.order import OrderError, resolve_order
+from lowtide.analysis.peak import peak_of_rows
+from lowtide.analysis.profile import (
+    FootprintOverflowError,
+    LiveBytes,
+    MemoryProfile,
+    PeakFact,
+    memory_profile,
+    peak,
+)
+
+__all__ = [
+    "CostSummary",
+    "Dependence",
+    "DependenceGraph",
+    "DependenceKind",
+    "FootprintOverflowError",
+    "LiveBytes",
+    "LiveRange",
+    "MemoryProfile",
+    "OrderError",
+    "PeakFact",
+    "dependences",
+    "is_valid_order",
+    "live_ranges",
+    "memory_profile",
+    "peak",
+    "peak_of_rows",
+    "resolve_order",
+    "sum_exprs",
+    "total_cost",
+]
