@@ -4,7 +4,7 @@ Knows no programs and no framework. sympy is met in `lowtide.symbolic.from_sympy
 """
 
 from lowtide.symbolic.bounds import bounds
-from lowtide.symbolic.comparison import Comparison, CompareTally, Rule, Verdict
+from lowtide.symbolic.comparison import CompareTally, Comparison, Rule, Verdict
 from lowtide.symbolic.constraint import AtMost, Constraint, Divisible, Equal
 from lowtide.symbolic.decide import compare
 from lowtide.symbolic.errors import MissingVariableError, ParseError, ScopeError, UndefinedSizeError

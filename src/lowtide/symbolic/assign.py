@@ -3,16 +3,16 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
-from lowtide.symbolic.atoms import Dim
 from lowtide.symbolic.evaluate import Values
 from lowtide.symbolic.interval import Interval
 from lowtide.symbolic.relations import Relations
+from lowtide.symbolic.terms import Atom, is_variable, mentions
 from lowtide.symbolic.tighten import tighten
 
-Chooser: TypeAlias = Callable[[Dim, Interval], int]
+Chooser: TypeAlias = Callable[[Atom, Interval], int]
 
 
-def assign(relations: Relations, choose: Chooser, first: Sequence[Dim] = ()) -> Values | None:
+def assign(relations: Relations, choose: Chooser, first: Sequence[Atom] = ()) -> Values | None:
     """Return values of all variables, each chosen from the range that the earlier choices leave.
 
     The facts narrow ranges only as far as `tighten` sees, so the caller checks the result against the constraints.
@@ -26,13 +26,13 @@ def assign(relations: Relations, choose: Chooser, first: Sequence[Dim] = ()) -> 
         Values of the variables that are left and of the replaced ones, or None where a range became empty.
     """
     box = relations.box.only_variables()
-    order: Iterable[Dim] = [*first, *(name for name in box if isinstance(name, Dim) and name not in first)]
+    order: Iterable[Atom] = [*first, *(name for name in box if is_variable(name) and name not in first)]
     values = Values()
     for variable in order:
         value = choose(variable, box[variable])
         values[variable] = value
         box[variable] = (value, value)
-        touched = [fact for fact in relations.facts if any(variable in atom.dims for m in fact for atom in m)]
+        touched = [fact for fact in relations.facts if mentions(fact, variable)]
         if touched:
             narrowed = tighten(box, touched)
             if narrowed is None:

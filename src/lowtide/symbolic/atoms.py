@@ -1,37 +1,18 @@
-"""The three kinds of atom: a dimension variable, a floor division, a maximum.
+"""The atoms that are not variables: floor division and maximum.
 
 Each is its own canonical text with the parts beside it. Build floor divisions and maxima through
 `divide.py` and `maximum.py` only: they bring the parts into normal form first, so that the text is unique.
 """
 
-from typing import Any
+from typing import Any, Self
 
-from lowtide.symbolic.terms import Atom, Terms, dims_of, is_constant, render_terms
+from lowtide.symbolic.terms import Compound, Terms, dims_of, is_constant, render_terms
 
 # Names that the text form reads as functions.
 RESERVED_NAMES = frozenset({"floor", "ceil", "mod", "max", "min"})
 
 
-class Dim(Atom):
-    """A dimension variable: an unknown integer of a shape, with a range in the scope.
-
-    Variables that the library makes up for itself carry names that are no identifiers, so they never meet a
-    variable of the caller's.
-    """
-
-    __slots__ = ()
-
-    @property
-    def dims(self) -> frozenset[str]:
-        """The variable itself."""
-        return frozenset((self,))
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle as the name."""
-        return Dim, (str(self),)
-
-
-class FloorDiv(Atom):
+class FloorDiv(Compound):
     """floor(numerator / denominator), rounded towards minus infinity as Python's `//`."""
 
     __slots__ = ("_dims", "denominator", "numerator")
@@ -39,7 +20,7 @@ class FloorDiv(Atom):
     denominator: Terms
     _dims: frozenset[str]
 
-    def __new__(cls, numerator: Terms, denominator: Terms) -> "FloorDiv":
+    def __new__(cls, numerator: Terms, denominator: Terms) -> Self:
         """Make the atom from parts in normal form."""
         above, below = render_terms(numerator), render_terms(denominator)
         if len(numerator) > 1:
@@ -67,14 +48,14 @@ class FloorDiv(Atom):
         return FloorDiv, (self.numerator, self.denominator)
 
 
-class Max(Atom):
+class Max(Compound):
     """The largest of two or more polynomials."""
 
     __slots__ = ("_dims", "arguments")
     arguments: tuple[Terms, ...]
     _dims: frozenset[str]
 
-    def __new__(cls, arguments: tuple[Terms, ...]) -> "Max":
+    def __new__(cls, arguments: tuple[Terms, ...]) -> Self:
         """Make the atom from sorted arguments in normal form."""
         self = super().__new__(cls, f"max({', '.join(render_terms(argument) for argument in arguments)})")
         self.arguments = arguments

@@ -1,6 +1,7 @@
 """Polynomials in Bernstein form: on a box a polynomial lies between its smallest and largest coefficient.
 
-A polynomial sum a_i t^i of degree n on 0 <= t <= w has Bernstein coefficients b_j = sum_{i<=j} C(j,i)/C(n,i) * a_i * w^i.
+A polynomial sum a_i t^i of degree n on 0 <= t <= w has the Bernstein coefficients
+b_j = sum_{i<=j} C(j,i)/C(n,i) * a_i * w^i.
 They are computed variable by variable, times a common positive integer so that all stays exact. A variable without
 upper bound keeps its powers: all its coefficients must then be >= 0, which is the limit of the same condition.
 

@@ -8,7 +8,16 @@ from lowtide.symbolic.interval import Box, Interval, lower_bound, shift_to_corne
 from lowtide.symbolic.relations import Relations
 from lowtide.symbolic.scope import Scope
 from lowtide.symbolic.substitute import substitute_terms
-from lowtide.symbolic.terms import ONE, Monomial, Terms, atoms_of, divide_monomial, is_constant, scale_terms, subtract_terms
+from lowtide.symbolic.terms import (
+    ONE,
+    Monomial,
+    Terms,
+    atoms_of,
+    divide_monomial,
+    is_constant,
+    scale_terms,
+    subtract_terms,
+)
 
 OPEN_LIMIT = 6
 

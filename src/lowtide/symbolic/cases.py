@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from itertools import product
 from math import lcm
 
-from lowtide.symbolic.atoms import Dim, FloorDiv, Max
+from lowtide.symbolic.atoms import FloorDiv, Max
 from lowtide.symbolic.interval import Box, bound_terms
 from lowtide.symbolic.prove import Effort, prove_nonnegative
 from lowtide.symbolic.substitute import substitute_terms
@@ -26,9 +26,11 @@ from lowtide.symbolic.terms import (
     atoms_of,
     constant_terms,
     divide_monomial,
+    is_variable,
     multiply_terms,
     power_terms,
     subtract_terms,
+    variable_atom,
 )
 
 RESIDUE_LIMIT = 64
@@ -53,7 +55,7 @@ def prove_by_cases(terms: Terms, box: Box, facts: Sequence[Terms], effort: Effor
 
 def has_cases(terms: Terms) -> bool:
     """Say whether a floor or maximum occurs."""
-    return any(not isinstance(atom, Dim) for monomial in terms for atom in monomial)
+    return any(not is_variable(atom) for monomial in terms for atom in monomial)
 
 
 def _prove(terms: Terms, scale: Terms, box: Box, facts: Sequence[Terms], effort: Effort, depth: int) -> bool:
@@ -77,7 +79,7 @@ def _prove(terms: Terms, scale: Terms, box: Box, facts: Sequence[Terms], effort:
 
 def _atom_to_open(terms: Terms) -> Atom | None:
     """Return the atom to open next: maxima before floors, those that others do not contain first."""
-    opened = [atom for atom in atoms_of(terms) if not isinstance(atom, Dim)]
+    opened = [atom for atom in atoms_of(terms) if not is_variable(atom)]
     return max(opened, key=lambda atom: (isinstance(atom, Max), len(atom), atom), default=None)
 
 
@@ -136,7 +138,7 @@ def open_floor(terms: Terms, atom: FloorDiv, box: Box) -> tuple[Terms, Terms, Bo
     least, most = (constant, constant) if constant else bound_terms(denominator, box)
     if least is None or least < 1:
         return None
-    remainder = Dim(f"({atom})%")
+    remainder = variable_atom(f"({atom})%")
     wider = Box(box)
     wider[remainder] = (0, None if most is None else most - 1)
     above = subtract_terms(atom.numerator, {(remainder,): 1})
@@ -156,14 +158,14 @@ def _prove_by_residues(terms: Terms, box: Box, facts: Sequence[Terms], effort: E
     variables = sorted(_variables_below_floors(terms))
     if period is None or period < 2 or not variables or period ** len(variables) > RESIDUE_LIMIT:
         return False
-    names = [Dim(name) for name in variables]
+    names = [variable_atom(name) for name in variables]
     for residues in product(range(period), repeat=len(names)):
         images: dict[Atom, Terms] = {}
         narrowed = box.only_variables()
         empty = False
         for name, residue in zip(names, residues, strict=True):
             low, high = box[name]
-            quotient = Dim(f"({name})/{period}")
+            quotient = variable_atom(f"({name})/{period}")
             images[name] = add_terms({(quotient,): period}, constant_terms(residue))
             least = None if low is None else -((residue - low) // period)
             most = None if high is None else (high - residue) // period

@@ -17,16 +17,24 @@ what comes after is remembered per scope.
 from collections.abc import Iterator
 from itertools import product
 
-from lowtide.symbolic.atoms import Dim
 from lowtide.symbolic.cases import has_cases, prove_by_cases
-from lowtide.symbolic.comparison import Comparison, CompareTally, Rule, Verdict
+from lowtide.symbolic.comparison import CompareTally, Comparison, Rule, Verdict
 from lowtide.symbolic.errors import UndefinedSizeError
 from lowtide.symbolic.evaluate import Values
 from lowtide.symbolic.expression import Expr, terms_of
-from lowtide.symbolic.probes import clamp
+from lowtide.symbolic.probes import Probe, clamp
 from lowtide.symbolic.prove import Effort, prove_nonnegative
 from lowtide.symbolic.scope import Scope
-from lowtide.symbolic.terms import ONE, Atom, Terms, dims_of, evaluate_terms, scale_terms, subtract_terms
+from lowtide.symbolic.terms import (
+    ONE,
+    Atom,
+    Terms,
+    dims_of,
+    evaluate_terms,
+    scale_terms,
+    subtract_terms,
+    variable_atom,
+)
 
 LEAF_LIMIT = 400
 ENUMERATION_LIMIT = 512
@@ -105,7 +113,7 @@ def _decide(difference: Terms, scope: Scope) -> Comparison:
             return _PROVED[Verdict.GREATER_EQUAL if sign > 0 else Verdict.LESS_EQUAL, easy]
     less, greater = _probe_corners(difference, scope)
     if less is not None and greater is not None:
-        return _shape_dependent(less, greater, scope)
+        return _shape_dependent(less, greater)
     key = frozenset(difference.items())
     known = scope.decisions.get(key)
     if known is None:
@@ -114,22 +122,21 @@ def _decide(difference: Terms, scope: Scope) -> Comparison:
     return known
 
 
-def _probe_corners(difference: Terms, scope: Scope) -> tuple[Values | None, Values | None]:
+def _probe_corners(difference: Terms, scope: Scope) -> tuple[Probe | None, Probe | None]:
     """Evaluate at the corners until both signs are seen; return a valuation with each."""
-    less: Values | None = None
-    greater: Values | None = None
+    less: Probe | None = None
+    greater: Probe | None = None
     probes = scope.probes
     items = difference.items()
     variables: Iterator[str] | None = None
     points = probes.ends
     while True:
         for point in points:
+            values = point.monomials
             total = 0
             try:
                 for monomial, coefficient in items:
-                    for atom in monomial:
-                        coefficient *= point[atom]
-                    total += coefficient
+                    total += coefficient * values[monomial]
             except UndefinedSizeError:
                 continue
             if total > 0:
@@ -148,22 +155,14 @@ def _probe_corners(difference: Terms, scope: Scope) -> tuple[Values | None, Valu
         points = probes.axis(variable)
 
 
-def _shape_dependent(less: Values, greater: Values, scope: Scope) -> Comparison:
-    ranges = scope.ranges
-    return Comparison(
-        Verdict.SHAPE_DEPENDENT,
-        Rule.WITNESS,
-        {name: less[Dim(name)] for name in ranges},
-        {name: greater[Dim(name)] for name in ranges},
-    )
+def _shape_dependent(less: Probe, greater: Probe) -> Comparison:
+    return Comparison(Verdict.SHAPE_DEPENDENT, Rule.WITNESS, less.valuation, greater.valuation)
 
 
 class _Search:
     """The stages after the corners, for one difference."""
 
-    def __init__(
-        self, difference: Terms, scope: Scope, easy: Rule, less: Values | None, greater: Values | None
-    ) -> None:
+    def __init__(self, difference: Terms, scope: Scope, easy: Rule, less: Probe | None, greater: Probe | None) -> None:
         self.difference = difference
         self.scope = scope
         self.easy = easy
@@ -178,7 +177,7 @@ class _Search:
         seen = (self.less is None, self.greater is None)
         self.probe_more()
         if self.less is not None and self.greater is not None:
-            return _shape_dependent(self.less, self.greater, self.scope)
+            return _shape_dependent(self.less, self.greater)
         if seen == (True, True) and seen != (self.less is None, self.greater is None):
             return self.prove() or _UNKNOWN
         return _UNKNOWN
@@ -210,7 +209,7 @@ class _Search:
     def enumerate(self, claim: Terms) -> bool:
         """Try every value of the variables where there are few; valuations that break a fact do not count."""
         box = self.scope.relations.box
-        names = [Dim(name) for name in sorted(dims_of(claim))]
+        names = [variable_atom(name) for name in sorted(dims_of(claim))]
         choices: list[range] = []
         count = 1
         for name in names:
@@ -243,10 +242,10 @@ class _Search:
             if self.try_at(point):
                 return
 
-    def try_at(self, point: Values) -> bool:
+    def try_at(self, point: Probe) -> bool:
         """Record the sign at a valuation; say whether both signs are known now."""
         try:
-            value = evaluate_terms(self.difference, point)
+            value = sum(c * point.monomials[m] for m, c in self.difference.items())
         except UndefinedSizeError:
             return False
         if value > 0:

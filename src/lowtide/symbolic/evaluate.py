@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from operator import index
 
-from lowtide.symbolic.atoms import Dim, FloorDiv, Max
+from lowtide.symbolic.atoms import FloorDiv, Max
 from lowtide.symbolic.errors import MissingVariableError, UndefinedSizeError
 from lowtide.symbolic.expression import Expr
-from lowtide.symbolic.terms import Atom, evaluate_terms
+from lowtide.symbolic.terms import Atom, evaluate_terms, is_variable, variable_atom
 
 
 class Values(dict[Atom, int]):
@@ -24,7 +24,7 @@ class Values(dict[Atom, int]):
         Raises:
             TypeError: If a value is no integer.
         """
-        return cls({Dim(name): index(value) for name, value in valuation.items()})
+        return cls({variable_atom(name): index(value) for name, value in valuation.items()})
 
     def __missing__(self, atom: Atom) -> int:
         """Compute the value of a floor division or maximum, and keep it.
@@ -36,12 +36,12 @@ class Values(dict[Atom, int]):
         if isinstance(atom, FloorDiv):
             denominator = evaluate_terms(atom.denominator, self)
             if not denominator:
-                raise UndefinedSizeError(str(atom), {name: self[Dim(name)] for name in atom.dims})
+                raise UndefinedSizeError(str(atom), {name: self[variable_atom(name)] for name in atom.dims})
             value = evaluate_terms(atom.numerator, self) // denominator
         elif isinstance(atom, Max):
             value = max(evaluate_terms(argument, self) for argument in atom.arguments)
         else:
-            raise MissingVariableError(str(atom), (str(key) for key in self if isinstance(key, Dim)), "valuation")
+            raise MissingVariableError(str(atom), (str(key) for key in self if is_variable(key)), "valuation")
         self[atom] = value
         return value
 

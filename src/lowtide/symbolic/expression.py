@@ -13,9 +13,10 @@ the divisor. Where a denominator is zero an expression has no value; evaluating 
 """
 
 from keyword import iskeyword
-from typing import Any, final
+from operator import index
+from typing import Any, SupportsIndex, final
 
-from lowtide.symbolic.atoms import RESERVED_NAMES, Dim
+from lowtide.symbolic.atoms import RESERVED_NAMES
 from lowtide.symbolic.divide import floor_div_terms
 from lowtide.symbolic.maximum import maximum_terms
 from lowtide.symbolic.terms import (
@@ -30,6 +31,7 @@ from lowtide.symbolic.terms import (
     render_terms,
     scale_terms,
     subtract_terms,
+    variable_atom,
 )
 
 
@@ -68,7 +70,7 @@ class Expr:
 
     def __bool__(self) -> bool:
         raise TypeError(
-            f"an expression has no truth value: {self}. Use `compare`, `e.is_constant`, or `e == 0` for the normal form."
+            f"an expression has no truth value: {self}. Use `compare`, `e.is_constant`, or `e == 0` (normal form)."
         )
 
     def __repr__(self) -> str:
@@ -151,9 +153,19 @@ def terms_of(value: Expr | int) -> Terms:
     """
     if isinstance(value, Expr):
         return value.terms
-    if type(value) is int or isinstance(value, int):
-        return {ONE: int(value)} if value else {}
-    raise TypeError(f"a size is an Expr or an int, not {type(value).__name__}: {value!r}")
+    return constant_terms(integer_of(value))
+
+
+def integer_of(value: SupportsIndex) -> int:
+    """Return an integer as a Python int; numpy's are converted.
+
+    Raises:
+        TypeError: If it is none; floats and foreign symbols are never converted silently.
+    """
+    try:
+        return index(value)
+    except TypeError:
+        raise TypeError(f"a size is an Expr or an int, not {type(value).__name__}: {value!r}") from None
 
 
 def as_expr(value: Expr | int) -> Expr:
@@ -172,12 +184,12 @@ def dim(name: str) -> Expr:
     """
     if not name.isidentifier() or iskeyword(name) or name in RESERVED_NAMES:
         raise ValueError(f"{name!r} cannot name a dimension variable: use an identifier such as 'batch' or 's0'")
-    return Expr({(Dim(name),): 1})
+    return Expr({(variable_atom(name),): 1})
 
 
 def const(value: int) -> Expr:
     """Return the expression that is one integer."""
-    return Expr(constant_terms(int(value)))
+    return Expr(constant_terms(integer_of(value)))
 
 
 def floor_div(numerator: Expr | int, denominator: Expr | int) -> Expr:

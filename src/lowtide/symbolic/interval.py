@@ -8,9 +8,9 @@ terms of one atom together, so that s^2 - s is seen to be >= 0).
 from math import comb
 from typing import TypeAlias
 
-from lowtide.symbolic.atoms import Dim, FloorDiv, Max
+from lowtide.symbolic.atoms import FloorDiv, Max
 from lowtide.symbolic.errors import MissingVariableError
-from lowtide.symbolic.terms import ONE, Atom, Terms, atoms_of, scale_terms
+from lowtide.symbolic.terms import ONE, Atom, Terms, atoms_of, is_variable, scale_terms
 
 Interval: TypeAlias = tuple[int | None, int | None]
 
@@ -34,13 +34,13 @@ class Box(dict[Atom, Interval]):
             highs = [high for _, high in parts if high is not None]
             interval = (max(lows) if lows else None, max(highs) if len(highs) == len(parts) else None)
         else:
-            raise MissingVariableError(str(atom), (str(key) for key in self if isinstance(key, Dim)), "scope")
+            raise MissingVariableError(str(atom), (str(key) for key in self if is_variable(key)), "scope")
         self[atom] = interval
         return interval
 
     def only_variables(self) -> "Box":
         """Return a copy without derived intervals, to be changed."""
-        return Box({atom: interval for atom, interval in self.items() if isinstance(atom, Dim)})
+        return Box({atom: interval for atom, interval in self.items() if is_variable(atom)})
 
 
 def bound_terms(terms: Terms, box: Box) -> Interval:
@@ -96,22 +96,19 @@ def multiply_intervals(left: Interval, right: Interval) -> Interval:
 
 
 def _multiply_mixed(left: Interval, right: Interval) -> Interval:
-    """Products of an interval around zero: bounded on a side only if every product there is finite."""
+    """Products where one interval is unbounded: bounded on a side only if every product there is finite."""
     if left[0] is not None and left[1] is not None:
         left, right = right, left
-    if right[0] is None or right[1] is None:
-        return None, None
+    a, b = left
     c, d = right
-    low: int | None
-    high: int | None
-    if left[1] is None:
-        # x in [a, inf), y in [c, d]: unbounded upwards unless d <= 0, downwards unless c >= 0.
-        low = None if c < 0 or left[0] is None else min(left[0] * c, left[0] * d)
-        high = None if d > 0 or left[0] is None else max(left[0] * c, left[0] * d)
-        return low, high
-    low = None if d > 0 else min(left[1] * c, left[1] * d)
-    high = None if c < 0 else max(left[1] * c, left[1] * d)
-    return low, high
+    if c is None or d is None:
+        return None, None
+    if a is not None:
+        # x >= a without end, c <= y <= d: bounded from below unless y may be negative, from above unless positive.
+        return None if c < 0 else min(a * c, a * d), None if d > 0 else max(a * c, a * d)
+    if b is not None:
+        return None if d > 0 else min(b * c, b * d), None if c < 0 else max(b * c, b * d)
+    return None, None
 
 
 def _divide_intervals(numerator: Interval, denominator: Interval) -> Interval:

@@ -4,19 +4,64 @@ A probe is admitted by the scope, so one where a < b is a witness by itself. Eac
 that were computed at it, so trying a polynomial at a probe is a few multiplications.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Mapping
 from random import Random
+from types import MappingProxyType
 
 from lowtide.symbolic.assign import Chooser, assign
-from lowtide.symbolic.atoms import Dim
 from lowtide.symbolic.evaluate import Values
 from lowtide.symbolic.interval import Interval
 from lowtide.symbolic.relations import Relations
+from lowtide.symbolic.terms import Atom, Monomial, variable_atom
 
 # Where an unbounded variable is "high": large enough that the leading terms of real sizes decide the sign.
 FAR = 2**30
 EXTRA_PROBES = 96
 SEED = 20241216
+# How many monomials one probe remembers.
+MEMORY_LIMIT = 2**16
+
+
+class MonomialValues(dict[Monomial, int]):
+    """Values of monomials at one valuation, computed on first use and kept.
+
+    The sizes of a program share few monomials, so that a polynomial is evaluated with one look-up per term.
+    """
+
+    __slots__ = ("atoms",)
+
+    def __init__(self, atoms: Values) -> None:
+        self.atoms = atoms
+
+    def __missing__(self, monomial: Monomial) -> int:
+        """Multiply the values of the atoms.
+
+        Raises:
+            MissingVariableError: If a variable has no value.
+            UndefinedSizeError: If a denominator is zero.
+        """
+        value = 1
+        for atom in monomial:
+            value *= self.atoms[atom]
+        if len(self) >= MEMORY_LIMIT:
+            self.clear()
+        self[monomial] = value
+        return value
+
+
+class Probe:
+    """One admitted valuation.
+
+    Attributes:
+        monomials: Values of monomials there.
+        valuation: The values of the variables of the scope.
+    """
+
+    __slots__ = ("monomials", "valuation")
+
+    def __init__(self, values: Values, names: Iterable[str]) -> None:
+        self.monomials = MonomialValues(values)
+        self.valuation: Mapping[str, int] = MappingProxyType({name: values[name] for name in names})
 
 
 class Probes:
@@ -24,85 +69,88 @@ class Probes:
 
     Args:
         relations: The relations of the scope.
+        names: The variables of the scope.
         admits: The scope's own check; every probe passed it.
     """
 
-    __slots__ = ("_admits", "_axes", "_extra", "_relations", "ends")
+    __slots__ = ("_admits", "_axes", "_extra", "_names", "_relations", "ends")
 
-    def __init__(self, relations: Relations, admits: Callable[[Values], bool]) -> None:
+    def __init__(self, relations: Relations, names: Iterable[str], admits: Callable[[Values], bool]) -> None:
+        self._names = tuple(names)
         self._relations = relations
         self._admits = admits
-        self._axes: dict[str, tuple[Values, ...]] = {}
-        self._extra: tuple[Values, ...] | None = None
+        self._axes: dict[str, tuple[Probe, ...]] = {}
+        self._extra: tuple[Probe, ...] | None = None
         #: All variables low, then all high.
-        self.ends: tuple[Values, ...] = self._find([(choose_low, ()), (choose_high, ())])
+        self.ends: tuple[Probe, ...] = self._find([(choose_low, ()), (choose_high, ())])
 
-    def axis(self, variable: str) -> tuple[Values, ...]:
+    def axis(self, variable: str) -> tuple[Probe, ...]:
         """Return the probes with one variable high and the others low, and the reverse."""
         known = self._axes.get(variable)
         if known is None:
-            known = self._find_axis(Dim(variable))
+            known = self._find_axis(variable_atom(variable))
             self._axes[variable] = known
         return known
 
-    def extra(self) -> tuple[Values, ...]:
+    def extra(self) -> tuple[Probe, ...]:
         """Return more probes: all variables at the same scale, and a fixed pseudo-random set."""
         if self._extra is None:
             self._extra = self._find(_extra_choosers())
         return self._extra
 
-    def complete(self, choose: Chooser) -> Values | None:
+    def complete(self, choose: Chooser) -> Probe | None:
         """Return the admitted valuation of a chooser, or None."""
         found = self._find([(choose, ())])
         return found[0] if found else None
 
-    def _find_axis(self, variable: Dim) -> tuple[Values, ...]:
+    def _find_axis(self, variable: Atom) -> tuple[Probe, ...]:
         if variable not in self._relations.box:
             # A replaced variable: the probes of the others cover it.
             return ()
 
-        def only_high(name: Dim, interval: Interval) -> int:
+        def only_high(name: Atom, interval: Interval) -> int:
             return choose_high(name, interval) if name == variable else choose_low(name, interval)
 
-        def only_low(name: Dim, interval: Interval) -> int:
+        def only_low(name: Atom, interval: Interval) -> int:
             return choose_low(name, interval) if name == variable else choose_high(name, interval)
 
         return self._find([(only_high, (variable,)), (only_low, (variable,))])
 
-    def _find(self, choosers: list[tuple[Chooser, tuple[Dim, ...]]]) -> tuple[Values, ...]:
+    def _find(self, choosers: list[tuple[Chooser, tuple[Atom, ...]]]) -> tuple[Probe, ...]:
         found: list[Values] = []
+        # Two choosers may meet at the same valuation where ranges are narrow.
         for choose, first in choosers:
             values = assign(self._relations, choose, first)
             if values is not None and values not in found and self._admits(values):
                 found.append(values)
-        return tuple(found)
+        return tuple(Probe(values, self._names) for values in found)
 
 
-def choose_low(_: Dim, interval: Interval) -> int:
+def choose_low(_: Atom, interval: Interval) -> int:
     """Choose the lower end of a range, a far value where there is none."""
     low, high = interval
     return low if low is not None else -FAR if high is None else min(-FAR, high)
 
 
-def choose_high(_: Dim, interval: Interval) -> int:
+def choose_high(_: Atom, interval: Interval) -> int:
     """Choose the upper end of a range, a far value where there is none."""
     low, high = interval
     return high if high is not None else FAR if low is None else max(FAR, low)
 
 
-def _extra_choosers() -> list[tuple[Chooser, tuple[Dim, ...]]]:
+def _extra_choosers() -> list[tuple[Chooser, tuple[Atom, ...]]]:
     def at_scale(bits: int) -> Chooser:
         return lambda _, interval: clamp(2**bits + bits % 2, interval)
 
     rng = Random(SEED)
-    choosers: list[tuple[Chooser, tuple[Dim, ...]]] = [(at_scale(bits), ()) for bits in range(14)]
+    choosers: list[tuple[Chooser, tuple[Atom, ...]]] = [(at_scale(bits), ()) for bits in range(14)]
     return choosers + [(_random_chooser(rng), ()) for _ in range(EXTRA_PROBES)]
 
 
 def _random_chooser(rng: Random) -> Chooser:
     own = Random(rng.random())
 
-    def choose(_: Dim, interval: Interval) -> int:
+    def choose(_: Atom, interval: Interval) -> int:
         low, high = interval
         base = -FAR if low is None else low
         span = 2**20 if high is None else high - base

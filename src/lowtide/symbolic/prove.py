@@ -100,9 +100,7 @@ def _low_corner(terms: Terms, box: Box) -> dict[Atom, int]:
     return corner
 
 
-def _prove_on_parts(
-    terms: Terms, box: Box, shifted: Terms, widths: dict[Atom, int | None], effort: Effort
-) -> bool:
+def _prove_on_parts(terms: Terms, box: Box, shifted: Terms, widths: dict[Atom, int | None], effort: Effort) -> bool:
     """Cut the box at integers until every part is proved, a part is refuted, or the limit is reached."""
     pending = [(box, shifted, widths)]
     for _ in range(CUT_LIMIT):

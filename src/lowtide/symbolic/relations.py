@@ -16,7 +16,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import gcd
 
-from lowtide.symbolic.atoms import Dim
 from lowtide.symbolic.constraint import AtMost, Constraint, Divisible, Equal
 from lowtide.symbolic.divide import floor_div_terms
 from lowtide.symbolic.errors import ScopeError
@@ -33,10 +32,13 @@ from lowtide.symbolic.terms import (
     divide_monomial,
     evaluate_terms,
     is_constant,
+    is_variable,
+    mentions,
     monomial_key,
     multiply_terms,
     scale_terms,
     subtract_terms,
+    variable_atom,
 )
 from lowtide.symbolic.tighten import tighten
 
@@ -124,7 +126,7 @@ class _Derivation:
     """The state of one derivation."""
 
     def __init__(self, ranges: Mapping[str, Interval], scope_text: str) -> None:
-        self.box = Box({Dim(name): interval for name, interval in ranges.items()})
+        self.box = Box({variable_atom(name): interval for name, interval in ranges.items()})
         self.scope_text = scope_text
         self.replacements: dict[Atom, Terms] = {}
         self.rewrites: list[Rewrite] = []
@@ -139,9 +141,7 @@ class _Derivation:
         for constraint in constraints:
             if isinstance(constraint, Divisible):
                 self.add_divisible(constraint)
-        self.facts += [
-            subtract_terms(c.right.terms, c.left.terms) for c in constraints if isinstance(c, AtMost)
-        ]
+        self.facts += [subtract_terms(c.right.terms, c.left.terms) for c in constraints if isinstance(c, AtMost)]
         facts: list[Terms] = []
         for fact in self.facts:
             reduced = substitute_terms(fact, self.replacements)
@@ -174,7 +174,7 @@ class _Derivation:
             rest = subtract_terms(difference, {(variable,): coefficient})
             self.replace(variable, scale_terms(rest, -coefficient))
             return
-        polynomial = [m for m in difference if m and all(isinstance(atom, Dim) for atom in m)]
+        polynomial = [m for m in difference if m and all(is_variable(atom) for atom in m)]
         self.facts += [difference, scale_terms(difference, -1)]
         if not polynomial:
             return
@@ -183,7 +183,7 @@ class _Derivation:
         image = scale_terms(subtract_terms(difference, {lead: scale}), -1 if scale > 0 else 1)
         self.rewrites.append(Rewrite(lead, abs(scale), image))
 
-    def replace(self, variable: Dim, image: Terms) -> None:
+    def replace(self, variable: Atom, image: Terms) -> None:
         """Let an expression over other variables stand for a variable, and keep its range as facts."""
         low, high = self.box.pop(variable)
         self.box = self.box.only_variables()
@@ -223,7 +223,7 @@ class _Derivation:
         self.replace_by_multiple(variable, divisor, rest)
 
     def replace_by_progression(
-        self, variable: Dim, coefficient: int, offset: int, divisor: int, constraint: Divisible
+        self, variable: Atom, coefficient: int, offset: int, divisor: int, constraint: Divisible
     ) -> None:
         """Solve coefficient*variable + offset == 0 modulo the divisor."""
         common = gcd(coefficient, divisor)
@@ -233,33 +233,33 @@ class _Derivation:
         first = -(offset // common) * pow(coefficient // common, -1, period) % period if period > 1 else 0
         self.replace_by_multiple(variable, period, constant_terms(first))
 
-    def replace_by_multiple(self, variable: Dim, period: int, rest: Terms) -> None:
+    def replace_by_multiple(self, variable: Atom, period: int, rest: Terms) -> None:
         """Let period*q + rest stand for a variable, q being a new variable without bounds of its own."""
         if period == 1:
             return
         low, high = bound_terms(subtract_terms({(variable,): 1}, rest), self.box)
-        fresh = Dim(f"({variable})/{period}")
+        fresh = variable_atom(f"({variable})/{period}")
         self.box[fresh] = (None if low is None else -(-low // period), None if high is None else high // period)
         self.replace(variable, add_terms({(fresh,): period}, rest))
 
 
-def _solvable_variable(difference: Terms) -> Dim | None:
+def _solvable_variable(difference: Terms) -> Atom | None:
     """Return the variable to solve for: coefficient 1 or -1, alone in its term and nowhere else.
 
     Of several the last in the order of names, so that the answer does not depend on the order of terms.
     """
-    candidates: list[Dim] = []
+    candidates: list[Atom] = []
     for monomial, coefficient in difference.items():
-        if len(monomial) == 1 and coefficient in (1, -1) and isinstance(monomial[0], Dim):
+        if len(monomial) == 1 and coefficient in (1, -1) and is_variable(monomial[0]):
             variable = monomial[0]
-            if not any(variable in atom.dims for other in difference if other != monomial for atom in other):
+            if not mentions({m: c for m, c in difference.items() if m != monomial}, variable):
                 candidates.append(variable)
     return max(candidates, default=None)
 
 
-def _only_variable(terms: Terms) -> Dim | None:
+def _only_variable(terms: Terms) -> Atom | None:
     """Return the variable x of a polynomial c*x + k."""
     monomials = [monomial for monomial in terms if monomial]
-    if len(monomials) == 1 and len(monomials[0]) == 1 and isinstance(monomials[0][0], Dim):
+    if len(monomials) == 1 and len(monomials[0]) == 1 and is_variable(monomials[0][0]):
         return monomials[0][0]
     return None

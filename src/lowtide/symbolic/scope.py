@@ -6,7 +6,6 @@ from types import MappingProxyType
 from typing import Any, final
 
 from lowtide.symbolic.assign import assign
-from lowtide.symbolic.atoms import Dim
 from lowtide.symbolic.comparison import Comparison
 from lowtide.symbolic.constraint import Constraint, Divisible, Equal
 from lowtide.symbolic.errors import MissingVariableError, ScopeError, UndefinedSizeError
@@ -15,7 +14,7 @@ from lowtide.symbolic.expression import dim
 from lowtide.symbolic.interval import Interval
 from lowtide.symbolic.probes import Probes
 from lowtide.symbolic.relations import Relations, derive_relations
-from lowtide.symbolic.terms import Monomial, evaluate_terms
+from lowtide.symbolic.terms import Monomial, evaluate_terms, is_variable, variable_atom
 
 SAMPLE_TRIES = 200
 # How far above its lower end a sample of an unbounded variable may lie, as a power of two.
@@ -38,9 +37,7 @@ class Scope:
 
     __slots__ = ("_constraints", "_probes", "_ranges", "_relations", "decisions")
 
-    def __init__(
-        self, ranges: Mapping[str, tuple[int, int | None]], constraints: Iterable[Constraint] = ()
-    ) -> None:
+    def __init__(self, ranges: Mapping[str, tuple[int, int | None]], constraints: Iterable[Constraint] = ()) -> None:
         self._ranges = dict(ranges)
         self._constraints = tuple(dict.fromkeys(constraints))
         self._relations: Relations | None = None
@@ -82,7 +79,7 @@ class Scope:
     def probes(self) -> Probes:
         """Valuations at the corners of the scope, for finding witnesses; derived on first use."""
         if self._probes is None:
-            self._probes = Probes(self.relations, self.admits_values)
+            self._probes = Probes(self.relations, self._ranges, self.admits_values)
         return self._probes
 
     def __eq__(self, other: object) -> bool:
@@ -119,7 +116,7 @@ class Scope:
     def admits_values(self, values: Values) -> bool:
         """Say the same of values of atoms. A constraint that divides by zero is not met."""
         for name, (low, high) in self._ranges.items():
-            value = values[Dim(name)]
+            value = values[variable_atom(name)]
             if value < low or (high is not None and value > high):
                 return False
         try:
@@ -161,12 +158,12 @@ class Scope:
             ScopeError: If none was found in a bounded number of tries.
         """
         relations = self.relations
-        left = [variable for variable in relations.box if isinstance(variable, Dim)]
+        left = [variable for variable in relations.box if is_variable(variable)]
         for _ in range(SAMPLE_TRIES):
             rng.shuffle(left)
             values = assign(relations, lambda _, interval: _choose(interval, rng), left)
             if values is not None and self.admits_values(values):
-                return {name: values[Dim(name)] for name in self._ranges}
+                return {name: values[variable_atom(name)] for name in self._ranges}
         raise ScopeError("found no valuation that the scope admits", f"none in {SAMPLE_TRIES} tries", str(self))
 
 

@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping
 
-from lowtide.symbolic.atoms import Dim, FloorDiv, Max
+from lowtide.symbolic.atoms import FloorDiv, Max
 from lowtide.symbolic.divide import floor_div_terms
 from lowtide.symbolic.expression import Expr, terms_of
 from lowtide.symbolic.maximum import maximum_terms
-from lowtide.symbolic.terms import Atom, Terms, add_terms, multiply_terms
+from lowtide.symbolic.terms import Atom, Terms, add_terms, is_variable, multiply_terms, variable_atom
 
 
 def substitute(expression: Expr, replacements: Mapping[str, Expr | int]) -> Expr:
@@ -20,7 +20,9 @@ def substitute(expression: Expr, replacements: Mapping[str, Expr | int]) -> Expr
         ZeroDivisionError: If a denominator becomes the integer 0.
     """
     return Expr(
-        substitute_terms(expression.terms, {Dim(name): terms_of(value) for name, value in replacements.items()})
+        substitute_terms(
+            expression.terms, {variable_atom(name): terms_of(value) for name, value in replacements.items()}
+        )
     )
 
 
@@ -54,7 +56,7 @@ def _image(atom: Atom, images: Mapping[Atom, Terms], known: dict[Atom, Terms | N
     direct = images.get(atom)
     if direct is not None:
         return direct
-    if isinstance(atom, Dim):
+    if is_variable(atom):
         return None
     if atom not in known:
         known[atom] = _rebuild(atom, images, known)

@@ -11,14 +11,19 @@ division with remainder (`divide.py`) unique.
 """
 
 from collections.abc import Iterable, Mapping
+from sys import intern
 from typing import TypeAlias
 
+# A variable is its name as a plain interned string; a floor division or maximum is a `Compound`.
+Atom: TypeAlias = str
+Monomial: TypeAlias = tuple[Atom, ...]
+Terms: TypeAlias = dict[Monomial, int]
 
-class Atom(str):
-    """What polynomials are made of; its text is its identity.
+ONE: Monomial = ()
 
-    Two atoms are the same if and only if their canonical texts are. The subclasses are in `atoms.py`.
-    """
+
+class Compound(str):
+    """An atom made of polynomials. Its canonical text is its identity; the subclasses are in `atoms.py`."""
 
     __slots__ = ()
 
@@ -28,10 +33,18 @@ class Atom(str):
         raise NotImplementedError
 
 
-Monomial: TypeAlias = tuple[Atom, ...]
-Terms: TypeAlias = dict[Monomial, int]
+def variable_atom(name: str) -> Atom:
+    """Return the atom of a dimension variable.
 
-ONE: Monomial = ()
+    Interned, so that dictionaries find it by identity. Variables that the library makes up for itself have names that
+    are no identifiers, so they never meet a variable of the caller's.
+    """
+    return intern(name)
+
+
+def is_variable(atom: Atom) -> bool:
+    """Say whether an atom is a dimension variable."""
+    return not isinstance(atom, Compound)
 
 
 def constant_terms(value: int) -> Terms:
@@ -142,9 +155,22 @@ def atoms_of(terms: Terms) -> set[Atom]:
 def dims_of(terms: Terms) -> frozenset[str]:
     """Return the names of the dimension variables that occur anywhere, also inside other atoms."""
     names: set[str] = set()
-    for atom in atoms_of(terms):
-        names.update(atom.dims)
+    for monomial in terms:
+        for atom in monomial:
+            if isinstance(atom, Compound):
+                names.update(atom.dims)
+            else:
+                names.add(atom)
     return frozenset(names)
+
+
+def mentions(terms: Terms, variable: Atom) -> bool:
+    """Say whether a dimension variable occurs anywhere, also inside other atoms."""
+    return any(
+        atom == variable or (isinstance(atom, Compound) and variable in atom.dims)
+        for monomial in terms
+        for atom in monomial
+    )
 
 
 def evaluate_terms(terms: Terms, values: Mapping[Atom, int]) -> int:

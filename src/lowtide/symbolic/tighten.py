@@ -6,9 +6,8 @@ side. A few rounds reach what chains of such facts imply; stopping early only le
 
 from collections.abc import Iterable
 
-from lowtide.symbolic.atoms import Dim
 from lowtide.symbolic.interval import Box, Interval, interval_of, multiply_intervals
-from lowtide.symbolic.terms import Monomial, Terms
+from lowtide.symbolic.terms import Atom, Monomial, Terms, is_variable
 
 ROUNDS = 4
 
@@ -30,7 +29,7 @@ def tighten(box: Box, facts: Iterable[Terms]) -> Box | None:
         for fact in facts:
             for monomial in fact:
                 for atom in set(monomial):
-                    if isinstance(atom, Dim) and monomial.count(atom) == 1:
+                    if is_variable(atom) and monomial.count(atom) == 1:
                         low, high = _narrow(fact, monomial, atom, box)
                         old_low, old_high = box[atom]
                         low = old_low if low is None or (old_low is not None and old_low >= low) else low
@@ -46,7 +45,7 @@ def tighten(box: Box, facts: Iterable[Terms]) -> Box | None:
     return box
 
 
-def _narrow(fact: Terms, monomial: Monomial, variable: Dim, box: Box) -> Interval:
+def _narrow(fact: Terms, monomial: Monomial, variable: Atom, box: Box) -> Interval:
     """Return the bounds of a variable that one term of a fact implies."""
     factor: Interval = (1, 1)
     for atom in monomial:
