@@ -3,6 +3,7 @@
 Knows no programs and no framework. sympy is met in `lowtide.symbolic.from_sympy` only, which is not imported here.
 """
 
+from lowtide.symbolic.batch import BatchEvaluator, compile_batch
 from lowtide.symbolic.bounds import bounds
 from lowtide.symbolic.comparison import CompareTally, Comparison, Rule, Verdict
 from lowtide.symbolic.constraint import AtMost, Constraint, Divisible, Equal
@@ -27,6 +28,7 @@ from lowtide.symbolic.text import render, render_python
 
 __all__ = [
     "AtMost",
+    "BatchEvaluator",
     "CompareTally",
     "Comparison",
     "Constraint",
@@ -44,6 +46,7 @@ __all__ = [
     "bounds",
     "ceil_div",
     "compare",
+    "compile_batch",
     "const",
     "dim",
     "evaluate",

@@ -22,6 +22,7 @@ from lowtide.symbolic.comparison import CompareTally, Comparison, Rule, Verdict
 from lowtide.symbolic.errors import UndefinedSizeError
 from lowtide.symbolic.evaluate import Values
 from lowtide.symbolic.expression import Expr, terms_of
+from lowtide.symbolic.interval import Box
 from lowtide.symbolic.probes import Probe, clamp
 from lowtide.symbolic.prove import Effort, prove_nonnegative
 from lowtide.symbolic.scope import Scope
@@ -77,7 +78,10 @@ def compare(left: Expr | int, right: Expr | int, scope: Scope, *, tally: Compare
     if left is right:
         result = _IDENTICAL
     else:
-        difference = subtract_terms(terms_of(left), terms_of(right))
+        difference = subtract_terms(
+            left.terms if isinstance(left, Expr) else terms_of(left),
+            right.terms if isinstance(right, Expr) else terms_of(right),
+        )
         result = _decide(difference, scope) if difference else _IDENTICAL
     if tally is not None:
         tally.record(result)
@@ -98,19 +102,11 @@ def _decide(difference: Terms, scope: Scope) -> Comparison:
         rule = Rule.IDENTITY if easy is Rule.LOWER_CORNER else Rule.SUBSTITUTION
         return _PROVED[Verdict.GREATER_EQUAL if difference[ONE] > 0 else Verdict.LESS_EQUAL, rule]
     coefficients = difference.values()
-    if min(coefficients) > 0 or max(coefficients) < 0:
-        box = relations.box
-        for monomial in difference:
-            for atom in monomial:
-                low = box[atom][0]
-                if low is None or low < 0:
-                    break
-            else:
-                continue
-            break
-        else:
-            sign = next(iter(coefficients))
-            return _PROVED[Verdict.GREATER_EQUAL if sign > 0 else Verdict.LESS_EQUAL, easy]
+    if min(coefficients) > 0:
+        if _atoms_nonnegative(difference, relations.box):
+            return _PROVED[Verdict.GREATER_EQUAL, easy]
+    elif max(coefficients) < 0 and _atoms_nonnegative(difference, relations.box):
+        return _PROVED[Verdict.LESS_EQUAL, easy]
     less, greater = _probe_corners(difference, scope)
     if less is not None and greater is not None:
         return _shape_dependent(less, greater)
@@ -122,41 +118,62 @@ def _decide(difference: Terms, scope: Scope) -> Comparison:
     return known
 
 
+def _atoms_nonnegative(terms: Terms, box: Box) -> bool:
+    for monomial in terms:
+        for atom in monomial:
+            low = box[atom][0]
+            if low is None or low < 0:
+                return False
+    return True
+
+
 def _probe_corners(difference: Terms, scope: Scope) -> tuple[Probe | None, Probe | None]:
     """Evaluate at the corners until both signs are seen; return a valuation with each."""
     less: Probe | None = None
     greater: Probe | None = None
-    probes = scope.probes
-    items = difference.items()
     variables: Iterator[str] | None = None
-    points = probes.ends
+    probes = scope.probes
+    pair = probes.ends
     while True:
-        for point in points:
-            values = point.monomials
-            total = 0
+        if pair is not None:
+            known = pair.monomials
+            first = second = 0
             try:
-                for monomial, coefficient in items:
-                    total += coefficient * values[monomial]
-            except UndefinedSizeError:
-                continue
-            if total > 0:
-                if less is not None:
-                    return less, point
-                greater = point
-            elif total < 0:
-                if greater is not None:
-                    return point, greater
-                less = point
+                for monomial, coefficient in difference.items():
+                    one, other = known[monomial]
+                    first += coefficient * one
+                    second += coefficient * other
+            except KeyError:
+                try:
+                    pair.learn(difference)
+                    continue
+                except UndefinedSizeError:
+                    first = second = 0
+            if first > 0:
+                greater = pair.first
+            elif first < 0:
+                less = pair.first
+            if second > 0:
+                greater = pair.second
+            elif second < 0:
+                less = pair.second
+            if less is not None and greater is not None:
+                return less, greater
         if variables is None:
             variables = iter(sorted(dims_of(difference)))
         variable = next(variables, None)
         if variable is None:
             return less, greater
-        points = probes.axis(variable)
+        pair = probes.axis(variable)
 
 
 def _shape_dependent(less: Probe, greater: Probe) -> Comparison:
-    return Comparison(Verdict.SHAPE_DEPENDENT, Rule.WITNESS, less.valuation, greater.valuation)
+    # Few pairs of probes decide most comparisons, and looking an answer up is cheaper than making it.
+    answer = less.answers.get(greater)
+    if answer is None:
+        answer = Comparison(Verdict.SHAPE_DEPENDENT, Rule.WITNESS, less.valuation, greater.valuation)
+        less.answers[greater] = answer
+    return answer
 
 
 class _Search:
@@ -245,7 +262,7 @@ class _Search:
     def try_at(self, point: Probe) -> bool:
         """Record the sign at a valuation; say whether both signs are known now."""
         try:
-            value = sum(c * point.monomials[m] for m, c in self.difference.items())
+            value = evaluate_terms(self.difference, point.values)
         except UndefinedSizeError:
             return False
         if value > 0:

@@ -63,17 +63,14 @@ class Relations:
         replacements: What stands for the variables that are not left, over those that are.
         rewrites: Equalities that replace a monomial, over the variables that are left.
         facts: Polynomials over the variables that are left that are >= 0 at every admitted valuation.
+        has_equalities: Whether `reduce_terms` can change anything.
     """
 
     box: Box
     replacements: Mapping[Atom, Terms]
     rewrites: tuple[Rewrite, ...]
     facts: tuple[Terms, ...]
-
-    @property
-    def has_equalities(self) -> bool:
-        """Whether `reduce_terms` can change anything."""
-        return bool(self.replacements or self.rewrites)
+    has_equalities: bool
 
     def reduce_terms(self, terms: Terms) -> Terms:
         """Return a polynomial with the sign of the given one at every admitted valuation, in fewer variables.
@@ -134,7 +131,7 @@ class _Derivation:
 
     def run(self, constraints: list[Constraint]) -> Relations:
         if not constraints:
-            return Relations(self.box, {}, (), ())
+            return Relations(self.box, {}, (), (), has_equalities=False)
         for constraint in constraints:
             if isinstance(constraint, Equal):
                 self.add_equality(subtract_terms(constraint.left.terms, constraint.right.terms), constraint)
@@ -154,7 +151,8 @@ class _Derivation:
         if box is None:
             raise self.contradiction("bounds that leave a variable no value")
         facts = [fact for fact in facts if (low := lower_bound(fact, box)) is None or low < 0]
-        return Relations(box, self.replacements, tuple(self.rewrites), tuple(facts))
+        equalities = bool(self.replacements or self.rewrites)
+        return Relations(box, self.replacements, tuple(self.rewrites), tuple(facts), has_equalities=equalities)
 
     def contradiction(self, found: str) -> ScopeError:
         return ScopeError("the scope admits no valuation", found, self.scope_text)

@@ -30,17 +30,16 @@ class Scope:
         constraints: Facts that hold for every valuation; duplicates are dropped.
 
     Raises:
-        ScopeError: If a range is empty. Constraints that contradict each other raise at first use.
+        ScopeError: If a range is empty, or the constraints are seen to contradict each other or the ranges.
         ValueError: If a name cannot name a dimension variable.
         MissingVariableError: If a constraint speaks of a variable without a range.
     """
 
-    __slots__ = ("_constraints", "_probes", "_ranges", "_relations", "decisions")
+    __slots__ = ("_constraints", "_probes", "_ranges", "decisions", "relations")
 
     def __init__(self, ranges: Mapping[str, tuple[int, int | None]], constraints: Iterable[Constraint] = ()) -> None:
         self._ranges = dict(ranges)
         self._constraints = tuple(dict.fromkeys(constraints))
-        self._relations: Relations | None = None
         self._probes: Probes | None = None
         #: Answers of `compare` that took a search; a memory, not part of the scope's value.
         self.decisions: dict[frozenset[tuple[Monomial, int]], Comparison] = {}
@@ -52,6 +51,9 @@ class Scope:
             for name in _dims_of(constraint):
                 if name not in self._ranges:
                     raise MissingVariableError(name, self._ranges, "scope")
+        intervals: dict[str, Interval] = dict(self._ranges)
+        #: The facts in the form that proofs use.
+        self.relations: Relations = derive_relations(intervals, self._constraints, str(self))
 
     @property
     def ranges(self) -> Mapping[str, tuple[int, int | None]]:
@@ -62,18 +64,6 @@ class Scope:
     def constraints(self) -> tuple[Constraint, ...]:
         """The constraints, in the order given."""
         return self._constraints
-
-    @property
-    def relations(self) -> Relations:
-        """The facts in the form that proofs use; derived on first use.
-
-        Raises:
-            ScopeError: If the constraints contradict each other.
-        """
-        if self._relations is None:
-            ranges: dict[str, Interval] = dict(self._ranges)
-            self._relations = derive_relations(ranges, self._constraints, str(self))
-        return self._relations
 
     @property
     def probes(self) -> Probes:

@@ -154,13 +154,10 @@ def atoms_of(terms: Terms) -> set[Atom]:
 
 def dims_of(terms: Terms) -> frozenset[str]:
     """Return the names of the dimension variables that occur anywhere, also inside other atoms."""
-    names: set[str] = set()
-    for monomial in terms:
-        for atom in monomial:
-            if isinstance(atom, Compound):
-                names.update(atom.dims)
-            else:
-                names.add(atom)
+    names = set[str]().union(*terms)
+    for atom in [name for name in names if isinstance(name, Compound)]:
+        names.remove(atom)
+        names |= atom.dims
     return frozenset(names)
 
 
