@@ -6,7 +6,7 @@ Accesses are told apart by buffer, not by value, so views and in-place writes ne
     x = f(a)                     x's      -
     v = view(x)          x's              READ_AFTER_WRITE from f
     add_(x)              x's     x's      READ_AFTER_WRITE from f, WRITE_AFTER_READ from view
-    y = g(v)             x's     y's      READ_AFTER_WRITE from add_
+    y = g(v)             x's     y's      READ_AFTER_WRITE from add_, USE_OF_VIEW from view
 
 Beside these: a statement comes after the one that makes a variable it needs known; statements with the flag
 RANDOM (and likewise COLLECTIVE, SIDE_EFFECT) keep their order among themselves; and every forward
@@ -23,13 +23,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from lowtide.analysis.order import resolve_order
-from lowtide.ir import Flag, Phase, Program, Statement, needed_dims
+from lowtide.ir import BufferKind, Flag, Phase, Program, Statement, needed_dims
 
 
 class DependenceKind(StrEnum):
     """Why two statements keep their order."""
 
     READ_AFTER_WRITE = "read after write"
+    USE_OF_VIEW = "use of a view after the statement that makes it"
     WRITE_AFTER_READ = "write after read"
     WRITE_AFTER_WRITE = "write after write"
     RUN_TIME_DIM = "run-time dimension variable"
@@ -121,7 +122,10 @@ class _Finder:
         self._reads_since: dict[str, list[int]] = {}
         self._last_flagged: dict[Flag, int] = {}
         self._definer_of_dim: dict[str, int] = {}
-        self._started: set[str] = set()
+        self._view_maker: dict[str, int] = {}
+        self._started = {
+            buffer.name for buffer in program.buffers.values() if buffer.kind is not BufferKind.INTERMEDIATE
+        }
 
     def visit(self, number: int, statement: Statement) -> None:
         values = self._program.values
@@ -133,9 +137,16 @@ class _Finder:
                 written[buffer] = None
             else:
                 read[buffer] = None
+                self._view_maker[name] = number
         # A value changed in place is read as well; a value that comes to be is not.
         for name in statement.writes:
             read[values[name].buffer] = None
+        for name in statement.reads + statement.writes:
+            # Nothing is written where a view is made, so the buffer does not show this one.
+            maker = self._view_maker.get(name)
+            if maker is not None:
+                buffer = values[name].buffer
+                self._edges.append(Dependence(maker, number, DependenceKind.USE_OF_VIEW, buffer))
         for buffer in read:
             self._read(number, buffer)
         for buffer in written:

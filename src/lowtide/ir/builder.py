@@ -32,10 +32,6 @@ Size = int | str | Expr
 """A size for people: an integer, an expression as text (`"4*batch"`), or an expression."""
 
 
-def _expr(size: Size) -> Expr:
-    return parse(size) if isinstance(size, str) else as_expr(size)
-
-
 class ProgramBuilder:
     """Builds a program step by step; every method but `build` returns the builder.
 
@@ -72,6 +68,9 @@ class ProgramBuilder:
         self._bindings: dict[str, DimBinding] = {}
         self._assumptions: list[str] = []
         self._phase = Phase.FORWARD
+        # Programs repeat few sizes and shapes thousands of times.
+        self._exprs: dict[str, Expr] = {}
+        self._layouts: dict[tuple[Size, ...], tuple[tuple[Expr, ...], tuple[Expr, ...], Expr]] = {}
 
     def dim(self, name: str, low: int = 1, high: int | None = None, *, called: str = "") -> Self:
         """Declare a dimension variable with inclusive bounds (`high=None`: no upper bound).
@@ -115,7 +114,7 @@ class ProgramBuilder:
 
     def buffer(self, name: str, size: Size, device: str = "cpu") -> Self:
         """Add an intermediate buffer of `size` bytes, for values placed in it by `place`."""
-        self._buffers[name] = Buffer(name, _expr(size), BufferKind.INTERMEDIATE, device)
+        self._buffers[name] = Buffer(name, self._expr(size), BufferKind.INTERMEDIATE, device)
         return self
 
     def place(
@@ -129,9 +128,9 @@ class ProgramBuilder:
         offset: Size = 0,
     ) -> Self:
         """Declare a value in an existing buffer, to be named among the `places` of a statement."""
-        lengths = tuple(_expr(length) for length in shape)
-        strides = contiguous_strides(lengths) if stride is None else tuple(_expr(step) for step in stride)
-        self._values[name] = Value(name, buffer, dtype, lengths, strides, _expr(offset))
+        lengths, dense, _ = self._layout(shape)
+        strides = dense if stride is None else tuple(self._expr(step) for step in stride)
+        self._values[name] = Value(name, buffer, dtype, lengths, strides, self._expr(offset))
         return self
 
     def backward(self) -> Self:
@@ -194,8 +193,10 @@ class ProgramBuilder:
                 writes=tuple(writes),
                 defines=(*fresh, *places),
                 defines_dims=tuple(defines_dims),
-                workspace=tuple(Workspace(what, None if size is None else _expr(size)) for what, size in needs.items()),
-                cost=None if flops is None else Cost(_expr(flops), _expr(bytes_moved)),
+                workspace=tuple(
+                    Workspace(what, None if size is None else self._expr(size)) for what, size in needs.items()
+                ),
+                cost=None if flops is None else Cost(self._expr(flops), self._expr(bytes_moved)),
                 flags=frozenset(flags),
                 may_reuse=tuple(may_reuse),
                 allocates=allocates,
@@ -276,9 +277,25 @@ class ProgramBuilder:
         return program
 
     def _add_owner(self, name: str, shape: Sequence[Size], dtype: str, kind: BufferKind) -> Self:
-        lengths = tuple(_expr(length) for length in shape)
-        self._buffers[name] = Buffer(name, numel(lengths) * item_bytes(dtype), kind)
-        return self.place(name, name, lengths, dtype)
+        self._buffers[name] = Buffer(name, self._layout(shape)[2] * item_bytes(dtype), kind)
+        return self.place(name, name, shape, dtype)
+
+    def _expr(self, size: Size) -> Expr:
+        if not isinstance(size, str):
+            return as_expr(size)
+        known = self._exprs.get(size)
+        if known is None:
+            known = self._exprs[size] = parse(size)
+        return known
+
+    def _layout(self, shape: Sequence[Size]) -> tuple[tuple[Expr, ...], tuple[Expr, ...], Expr]:
+        """Return lengths, dense strides and element count of a shape."""
+        key = tuple(shape)
+        known = self._layouts.get(key)
+        if known is None:
+            lengths = tuple(self._expr(length) for length in shape)
+            known = self._layouts[key] = lengths, contiguous_strides(lengths), numel(lengths)
+        return known
 
     def _find_binding(self, dim: str) -> DimBinding | None:
         for name in self._inputs:

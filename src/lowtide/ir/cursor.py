@@ -9,9 +9,9 @@ from lowtide.errors import LowtideError
 from lowtide.symbolic import Expr, parse
 
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.$]*")
+_WORD = re.compile(r"[a-z_]+(?![A-Za-z0-9_.$])")
 _UNDOTTED_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_$]*")
 _INTEGER = re.compile(r"-?[0-9]+")
-_SPACES = re.compile(r"[ \t]*")
 _JSON = json.JSONDecoder()
 
 
@@ -30,11 +30,12 @@ class ProgramTextError(LowtideError):
 class Cursor:
     """A place in one line of text."""
 
-    def __init__(self, text: str, line: int, exprs: dict[str, Expr]) -> None:
+    def __init__(self, text: str, line: int, exprs: dict[str, Expr], lists: dict[str, tuple[Expr, ...]]) -> None:
         self.text = text
         self.line = line
         self.position = 0
         self._exprs = exprs
+        self._lists = lists
         self._skip()
 
     def fail(self, expected: str, fix: str = "compare with a text printed by render_program") -> ProgramTextError:
@@ -58,6 +59,22 @@ class Cursor:
         self.position = end
         self._skip()
         return True
+
+    def at_raw(self, literal: str) -> bool:
+        """Take `literal` if it comes next, and nothing after it: not even spaces."""
+        if not self.text.startswith(literal, self.position):
+            return False
+        self.position += len(literal)
+        return True
+
+    def word(self) -> str:
+        """Take a keyword; empty when none comes next."""
+        match = _WORD.match(self.text, self.position)
+        if match is None:
+            return ""
+        self.position = match.end()
+        self._skip()
+        return match.group()
 
     def expect(self, literal: str) -> None:
         """Take `literal`, which must come next."""
@@ -119,15 +136,7 @@ class Cursor:
 
     def expr(self, *stops: str) -> Expr:
         """Take an expression, up to the first of `stops` outside brackets or to the end of the line."""
-        depth, end = 0, self.position
-        while end < len(self.text):
-            if depth == 0 and any(self.text.startswith(stop, end) for stop in stops):
-                break
-            if self.text[end] in "([":
-                depth += 1
-            elif self.text[end] in ")]":
-                depth -= 1
-            end += 1
+        end = self._end_of_expr(stops)
         source = self.text[self.position : end].strip()
         known = self._exprs.get(source)
         if known is None:
@@ -142,14 +151,22 @@ class Cursor:
         return known
 
     def exprs(self) -> tuple[Expr, ...]:
-        """Take expressions in square brackets."""
+        """Take expressions in square brackets, which they have none of themselves."""
+        end = self.text.find("]", self.position)
+        source = self.text[self.position : end + 1]
+        known = self._lists.get(source) if end >= 0 else None
+        if known is not None:
+            self.position = end + 1
+            self._skip()
+            return known
         self.expect("[")
         found: list[Expr] = []
         while not self.at("]"):
             if found:
                 self.expect(",")
             found.append(self.expr(",", "]"))
-        return tuple(found)
+        known = self._lists[source] = tuple(found)
+        return known
 
     def rest(self) -> str:
         """Take the rest of the line as it is."""
@@ -162,7 +179,18 @@ class Cursor:
         if self.position != len(self.text):
             raise self.fail("the end of the line")
 
+    def _end_of_expr(self, stops: tuple[str, ...]) -> int:
+        depth, end = 0, self.position
+        while stops and end < len(self.text):
+            if depth == 0 and self.text.startswith(stops, end):
+                return end
+            if self.text[end] in "([":
+                depth += 1
+            elif self.text[end] in ")]":
+                depth -= 1
+            end += 1
+        return len(self.text)
+
     def _skip(self) -> None:
-        match = _SPACES.match(self.text, self.position)
-        if match is not None:
-            self.position = match.end()
+        while self.text.startswith((" ", "\t"), self.position):
+            self.position += 1

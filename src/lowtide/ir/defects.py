@@ -69,5 +69,5 @@ def _window(program: Program, guilty: int) -> str:
     for number in range(max(0, guilty - _NEIGHBOURS), min(len(program.statements), guilty + _NEIGHBOURS + 1)):
         mark = ">" if number == guilty else " "
         text = render_statement(program.statements[number]).split("\n")
-        lines += [f"  {mark} {number:>5}  {text[0]}", *(f"  {mark}        {line}" for line in text[1:])]
+        lines += [f"    {mark} {number:>5}  {text[0]}", *(f"    {mark}        {line}" for line in text[1:])]
     return "\n".join(lines)

@@ -7,7 +7,6 @@ One line at a time, by a cursor that names what it expected. Nothing is evaluate
 from __future__ import annotations
 
 from collections.abc import Callable, Container
-from dataclasses import replace
 
 from lowtide.ir.cursor import Cursor, ProgramTextError
 from lowtide.ir.program import (
@@ -46,8 +45,24 @@ def parse_program(text: str) -> Program:
     for number, line in enumerate(text.split("\n"), start=1):
         stripped = line.strip()
         if stripped and not stripped.startswith("#"):
-            reader.read(Cursor(line, number, reader.exprs))
+            reader.read(Cursor(line, number, reader.exprs, reader.lists))
     return reader.program()
+
+
+_DETAILS = (
+    "reads",
+    "writes",
+    "defines",
+    "defines_dims",
+    "reads_dims",
+    "workspace",
+    "cost",
+    "flags",
+    "may_reuse",
+    "returns_its_own",
+    "code",
+    "origin",
+)
 
 
 class _ProgramReader:
@@ -55,6 +70,7 @@ class _ProgramReader:
 
     def __init__(self) -> None:
         self.exprs: dict[str, Expr] = {}
+        self.lists: dict[str, tuple[Expr, ...]] = {}
         self._started = False
         self._name: str | None = None
         self._level: str | None = None
@@ -83,20 +99,7 @@ class _ProgramReader:
             "entry": self._read_entry,
             "output": self._read_output,
         }
-        self._body: dict[str, Callable[[Cursor, Statement], Statement]] = {
-            "reads_dims": lambda cursor, it: replace(it, reads_dims=cursor.names()),
-            "reads": lambda cursor, it: replace(it, reads=cursor.names()),
-            "writes": lambda cursor, it: replace(it, writes=cursor.names()),
-            "defines_dims": lambda cursor, it: replace(it, defines_dims=cursor.names()),
-            "defines": lambda cursor, it: replace(it, defines=cursor.names()),
-            "workspace": _read_workspace,
-            "cost": _read_cost,
-            "flags": _read_flags,
-            "may_reuse": _read_may_reuse,
-            "returns_its_own": lambda _cursor, it: replace(it, allocates=False),
-            "code": lambda cursor, it: replace(it, code=(*it.code, cursor.string())),
-            "origin": lambda cursor, it: replace(it, origin=cursor.string()),
-        }
+        self._draft: _Draft | None = None
 
     def read(self, cursor: Cursor) -> None:
         """Take one line that is neither blank nor a comment."""
@@ -113,18 +116,19 @@ class _ProgramReader:
             cursor.at("backward")
             name = cursor.name()
             cursor.expect("calls")
-            self._statements.append(Statement(name=name, op=cursor.name(), phase=phase))
+            self._close_draft()
+            self._draft = _Draft(name, cursor.name(), phase)
         else:
-            for keyword, handler in self._top.items():
-                if cursor.at(keyword):
-                    handler(cursor)
-                    break
-            else:
+            handler = self._top.get(cursor.word())
+            if handler is None:
+                cursor.position = 0
                 raise cursor.fail(f"one of forward, backward, {', '.join(self._top)}")
+            handler(cursor)
         cursor.end()
 
     def program(self) -> Program:
         """Put the parts together."""
+        self._close_draft()
         for part, word in ((self._name, "name"), (self._level, "level")):
             if part is None:
                 raise ProgramTextError(
@@ -150,19 +154,14 @@ class _ProgramReader:
         )
 
     def _read_body_line(self, cursor: Cursor) -> None:
-        if not self._statements:
+        if self._draft is None:
             raise cursor.fail("a statement before its details", "start lines outside statements in the first column")
-        statement = self._statements[-1]
-        if cursor.text.startswith("| ", cursor.position) or cursor.text[cursor.position :] == "|":
-            cursor.position += 2
-            self._statements[-1] = replace(statement, code=(*statement.code, cursor.rest()))
-            cursor.position = len(cursor.text)
-            return
-        for keyword, handler in self._body.items():
-            if cursor.at(keyword):
-                self._statements[-1] = handler(cursor, statement)
-                return
-        raise cursor.fail(f"one of {', '.join(self._body)}, |")
+        self._draft.read(cursor)
+
+    def _close_draft(self) -> None:
+        if self._draft is not None:
+            self._statements.append(self._draft.statement())
+            self._draft = None
 
     def _read_name(self, cursor: Cursor) -> None:
         self._name = cursor.name()
@@ -269,38 +268,94 @@ class _ProgramReader:
             raise cursor.fail(f"each {what} once, but '{name}' is there already", f"give the {what} another name")
 
 
-def _read_workspace(cursor: Cursor, statement: Statement) -> Statement:
-    name = cursor.name()
-    cursor.expect(":")
-    size = None
-    if not cursor.at("unknown"):
+class _Draft:
+    """A statement while its lines are read."""
+
+    def __init__(self, name: str, op: str, phase: Phase) -> None:
+        self._name = name
+        self._op = op
+        self._phase: Phase = phase
+        self._names: dict[str, tuple[str, ...]] = {}
+        self._workspace: list[Workspace] = []
+        self._cost: Cost | None = None
+        self._flags: frozenset[Flag] = frozenset()
+        self._pairs: list[tuple[str, str]] = []
+        self._allocates = True
+        self._code: list[str] = []
+        self._origin = ""
+
+    def read(self, cursor: Cursor) -> None:
+        """Take one line of details."""
+        if cursor.at_raw("|"):
+            self._code.append(cursor.rest().removeprefix(" "))
+            return
+        keyword = cursor.word()
+        match keyword:
+            case "reads" | "writes" | "defines" | "defines_dims" | "reads_dims":
+                self._names[keyword] = cursor.names()
+            case "workspace":
+                self._read_workspace(cursor)
+            case "cost":
+                self._read_cost(cursor)
+            case "flags":
+                self._read_flags(cursor)
+            case "may_reuse":
+                defined = cursor.name()
+                cursor.expect("<-")
+                self._pairs.append((defined, cursor.name()))
+            case "returns_its_own":
+                self._allocates = False
+            case "code":
+                self._code.append(cursor.string())
+            case "origin":
+                self._origin = cursor.string()
+            case _:
+                cursor.position = 0
+                raise cursor.fail(f"one of {', '.join(_DETAILS)}, |")
+
+    def statement(self) -> Statement:
+        """Put the details together."""
+        return Statement(
+            name=self._name,
+            op=self._op,
+            phase=self._phase,
+            reads=self._names.get("reads", ()),
+            writes=self._names.get("writes", ()),
+            defines=self._names.get("defines", ()),
+            defines_dims=self._names.get("defines_dims", ()),
+            workspace=tuple(self._workspace),
+            cost=self._cost,
+            flags=self._flags,
+            may_reuse=tuple(self._pairs),
+            allocates=self._allocates,
+            code=tuple(self._code),
+            origin=self._origin,
+            reads_dims=self._names.get("reads_dims", ()),
+        )
+
+    def _read_workspace(self, cursor: Cursor) -> None:
+        name = cursor.name()
+        cursor.expect(":")
+        size = None
+        if not cursor.at("unknown"):
+            cursor.expect("bytes")
+            size = cursor.expr()
+        self._workspace.append(Workspace(name, size))
+
+    def _read_cost(self, cursor: Cursor) -> None:
+        cursor.expect("flops")
+        flops = cursor.expr(",")
+        cursor.expect(",")
         cursor.expect("bytes")
-        size = cursor.expr()
-    return replace(statement, workspace=(*statement.workspace, Workspace(name, size)))
+        self._cost = Cost(flops, cursor.expr())
 
-
-def _read_cost(cursor: Cursor, statement: Statement) -> Statement:
-    cursor.expect("flops")
-    flops = cursor.expr(",")
-    cursor.expect(",")
-    cursor.expect("bytes")
-    moved = cursor.expr()
-    return replace(statement, cost=Cost(flops, moved))
-
-
-def _read_flags(cursor: Cursor, statement: Statement) -> Statement:
-    flags = set[Flag]()
-    start = cursor.position
-    for name in cursor.names():
-        try:
-            flags.add(Flag(name))
-        except ValueError:
-            cursor.position = start
-            raise cursor.fail(f"flags among {', '.join(flag.value for flag in Flag)}") from None
-    return replace(statement, flags=frozenset(flags))
-
-
-def _read_may_reuse(cursor: Cursor, statement: Statement) -> Statement:
-    defined = cursor.name()
-    cursor.expect("<-")
-    return replace(statement, may_reuse=(*statement.may_reuse, (defined, cursor.name())))
+    def _read_flags(self, cursor: Cursor) -> None:
+        flags = set[Flag]()
+        start = cursor.position
+        for name in cursor.names():
+            try:
+                flags.add(Flag(name))
+            except ValueError:
+                cursor.position = start
+                raise cursor.fail(f"flags among {', '.join(flag.value for flag in Flag)}") from None
+        self._flags = frozenset(flags)

@@ -39,7 +39,8 @@ class _Walk:
         self._taken_by: dict[str, int] = {}
         self._known_dims = {binding.dim for binding in program.entry_dims}
         self._known_dims |= {name for name in program.inputs if name in program.scope.ranges}
-        self._entry_dims = frozenset(self._known_dims)
+        # Where every variable is known at entry, and the scope knows every variable, no statement can need more.
+        self._all_known = all(dim in self._known_dims for dim in program.scope.ranges)
         self._in_backward = False
         self._value_dims: dict[str, frozenset[str]] = {}
         for name in program.inputs:
@@ -147,6 +148,8 @@ class _Walk:
                     f"'{statement.name}' defines '{dim}', which is known already",
                     "let one statement, or the entry, define each variable",
                 )
+        if self._all_known:
+            return
         needed = self._needed_dims(statement)
         # A call that returns its results itself makes their lengths known when it returns.
         missing = needed - self._known_dims - (frozenset() if statement.allocates else own)

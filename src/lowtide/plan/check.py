@@ -182,6 +182,8 @@ class _Paper:
                 self.version[home] = ("at entry", value.buffer)
         self._known_dims = {binding.dim for binding in program.entry_dims}
         self._known_dims |= {name for name in program.inputs if name in program.scope.ranges}
+        # Most programs know every variable at entry; then no statement can need one too early.
+        self._all_known = all(dim in self._known_dims for dim in program.scope.ranges)
 
     def home(self, value: str) -> str:
         """Return the storage under a value."""
@@ -204,7 +206,7 @@ class _Paper:
                 return Rejected(Reason.READ_BEFORE_WRITTEN, f"'{statement.name}' uses '{name}'", statement.name)
             detail = f"'{statement.name}' uses '{name}', whose storage '{taker[0]}' took over"
             return Rejected(Reason.OVERWRITTEN, detail, statement.name)
-        missing = sorted(self._dims_needed(statement) - self._known_dims)
+        missing = [] if self._all_known else sorted(self._dims_needed(statement) - self._known_dims)
         if missing:
             return Rejected(Reason.DIM_NOT_KNOWN, f"'{statement.name}' needs {', '.join(missing)}", statement.name)
         self.seen[statement.name] = tuple((name, self.version[self.home(name)]) for name in used)
