@@ -8,6 +8,7 @@ upper bound keeps its powers: all its coefficients must then be >= 0, which is t
 Reference: R. T. Farouki, "The Bernstein polynomial basis: A centennial retrospective", CAGD 29, 2012, section 3.
 """
 
+from bisect import bisect_left
 from collections.abc import Mapping
 from math import comb, lcm
 
@@ -55,8 +56,9 @@ def _transform(terms: Terms, atom: Atom, degree: int, width: int) -> tuple[Terms
     transformed: Terms = {}
     for monomial, coefficient in terms.items():
         power = monomial.count(atom)
-        rest: Monomial = tuple(other for other in monomial if other != atom)
+        start = bisect_left(monomial, atom)
+        before, after = monomial[:start], monomial[start + power :]
         for index in range(power, degree + 1):
-            key = tuple(sorted(rest + (atom,) * index))
+            key: Monomial = before + (atom,) * index + after
             transformed[key] = transformed.get(key, 0) + coefficient * weights[power][index]
     return {monomial: coefficient for monomial, coefficient in transformed.items() if coefficient}, scale

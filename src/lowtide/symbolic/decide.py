@@ -7,15 +7,17 @@ Stages, for the difference d = a - b; each has its rule, and the first that deci
 3. All coefficients have one sign and all atoms are >= 0 (LOWER_CORNER).
 4. d is evaluated at a few admitted valuations, the corners of the scope. Two opposite signs are the answer (WITNESS);
    one sign says which of d >= 0 and d <= 0 is worth a proof.
-5. Proof by `prove.py`, then with floors and maxima opened by `cases.py`, then by trying all values of a small box.
-6. More valuations, among them those at which a proof failed. Else UNKNOWN.
+5. Proof by `prove.py`, then with floors and maxima opened by `cases.py`.
+6. More valuations, among them those at which a proof failed; then proofs that cut ranges into parts, or try all values
+   of a small box. Else UNKNOWN.
 
 A verdict is proved, never guessed: valuations refute, they do not justify. Stages 1 to 4 need a few microseconds;
 what comes after is remembered per scope.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import product
+from operator import mul
 
 from lowtide.symbolic.cases import has_cases, prove_by_cases
 from lowtide.symbolic.comparison import CompareTally, Comparison, Rule, Verdict
@@ -37,7 +39,9 @@ from lowtide.symbolic.terms import (
     variable_atom,
 )
 
+QUICK_LEAVES = 80
 LEAF_LIMIT = 400
+CUT_LIMIT = 160
 ENUMERATION_LIMIT = 512
 SUSPECT_LIMIT = 16
 
@@ -131,40 +135,39 @@ def _probe_corners(difference: Terms, scope: Scope) -> tuple[Probe | None, Probe
     """Evaluate at the corners until both signs are seen; return a valuation with each."""
     less: Probe | None = None
     greater: Probe | None = None
-    variables: Iterator[str] | None = None
+    atoms: Iterator[Atom] | None = None
     probes = scope.probes
-    pair = probes.ends
+    points = probes.ends
+    coefficients = difference.values()
     while True:
-        if pair is not None:
-            known = pair.monomials
-            first = second = 0
+        for point in points:
             try:
-                for monomial, coefficient in difference.items():
-                    one, other = known[monomial]
-                    first += coefficient * one
-                    second += coefficient * other
+                value = sum(map(mul, coefficients, map(point.value_of, difference)))
             except KeyError:
-                try:
-                    pair.learn(difference)
-                    continue
-                except UndefinedSizeError:
-                    first = second = 0
-            if first > 0:
-                greater = pair.first
-            elif first < 0:
-                less = pair.first
-            if second > 0:
-                greater = pair.second
-            elif second < 0:
-                less = pair.second
-            if less is not None and greater is not None:
-                return less, greater
-        if variables is None:
-            variables = iter(sorted(dims_of(difference)))
-        variable = next(variables, None)
-        if variable is None:
+                value = _first_value(difference, point)
+            if value > 0:
+                if less is not None:
+                    return less, point
+                greater = point
+            elif value:
+                if greater is not None:
+                    return point, greater
+                less = point
+        if atoms is None:
+            atoms = iter(sorted(set[Atom]().union(*difference)))
+        atom = next(atoms, None)
+        if atom is None:
             return less, greater
-        pair = probes.axis(variable)
+        points = probes.axis(atom)
+
+
+def _first_value(difference: Terms, point: Probe) -> int:
+    """Return the value at a probe that has not seen all monomials; 0, which says nothing, where there is none."""
+    try:
+        point.learn(difference)
+    except UndefinedSizeError:
+        return 0
+    return sum(map(mul, difference.values(), map(point.value_of, difference)))
 
 
 def _shape_dependent(less: Probe, greater: Probe) -> Comparison:
@@ -188,37 +191,32 @@ class _Search:
         self.suspects: list[dict[Atom, int]] = []
 
     def run(self) -> Comparison:
-        answer = self.prove()
-        if answer is not None:
-            return answer
-        seen = (self.less is None, self.greater is None)
-        self.probe_more()
-        if self.less is not None and self.greater is not None:
-            return _shape_dependent(self.less, self.greater)
-        if seen == (True, True) and seen != (self.less is None, self.greater is None):
-            return self.prove() or _UNKNOWN
-        return _UNKNOWN
+        # Cheap proofs come before many valuations, and those before proofs that cut and enumerate.
+        return (
+            self.prove(Effort(QUICK_LEAVES, 0))
+            or self.probe_more()
+            or self.prove(Effort(LEAF_LIMIT, CUT_LIMIT))
+            or (self.probe_suspects() or _UNKNOWN)
+        )
 
-    def prove(self) -> Comparison | None:
+    def prove(self, effort: Effort) -> Comparison | None:
         """Try the directions that no valuation has refuted."""
-        at_least = self.prove_sign(1) if self.less is None else None
-        at_most = None
-        if self.greater is None:
-            at_most = self.prove_sign(-1)
+        at_least = self.prove_sign(1, effort) if self.less is None else None
+        at_most = self.prove_sign(-1, effort) if self.greater is None else None
         if at_least is not None and at_most is not None:
             return _PROVED[Verdict.EQUAL, at_most]
         if at_least is not None:
             return _PROVED[Verdict.GREATER_EQUAL, at_least]
         return None if at_most is None else _PROVED[Verdict.LESS_EQUAL, at_most]
 
-    def prove_sign(self, sign: int) -> Rule | None:
+    def prove_sign(self, sign: int, effort: Effort) -> Rule | None:
         relations = self.scope.relations
         claim = scale_terms(self.difference, sign)
-        effort = Effort(LEAF_LIMIT)
+        thorough = effort.cuts > 0
         rule = prove_nonnegative(claim, relations.box, relations.facts, effort)
         if rule is None and has_cases(claim) and prove_by_cases(claim, relations.box, relations.facts, effort):
             rule = Rule.CASE_SPLIT
-        if rule is None and self.enumerate(claim):
+        if rule is None and thorough and self.enumerate(claim):
             rule = Rule.ENUMERATION
         self.suspects += effort.suspects[:SUSPECT_LIMIT]
         return self.easy if rule is Rule.LOWER_CORNER else rule
@@ -248,25 +246,34 @@ class _Search:
                 continue
         return True
 
-    def probe_more(self) -> None:
+    def probe_more(self) -> Comparison | None:
         """Look for the missing sign at valuations where a proof failed, then at many others."""
-        probes = self.scope.probes
-        for suspect in self.suspects[:SUSPECT_LIMIT]:
-            found = probes.complete(lambda name, interval, at=suspect: clamp(at.get(name, interval[0] or 0), interval))
-            if found is not None and self.try_at(found):
-                return
-        for point in probes.extra():
-            if self.try_at(point):
-                return
+        return self.probe_suspects() or self.try_all(self.scope.probes.extra())
 
-    def try_at(self, point: Probe) -> bool:
-        """Record the sign at a valuation; say whether both signs are known now."""
+    def probe_suspects(self) -> Comparison | None:
+        """Look for the missing sign at valuations where a proof failed."""
+        suspects, self.suspects = self.suspects[:SUSPECT_LIMIT], []
+        return self.try_all(map(self.complete, suspects))
+
+    def complete(self, suspect: dict[Atom, int]) -> Probe | None:
+        """Return the admitted valuation nearest to given values of some variables."""
+        return self.scope.probes.complete(lambda name, interval: clamp(suspect.get(name, interval[0] or 0), interval))
+
+    def try_all(self, points: Iterable[Probe | None]) -> Comparison | None:
+        for point in points:
+            if point is not None:
+                self.try_at(point)
+                if self.less is not None and self.greater is not None:
+                    return _shape_dependent(self.less, self.greater)
+        return None
+
+    def try_at(self, point: Probe) -> None:
+        """Record the sign at a valuation."""
         try:
             value = evaluate_terms(self.difference, point.values)
         except UndefinedSizeError:
-            return False
+            return
         if value > 0:
             self.greater = self.greater or point
         elif value < 0:
             self.less = self.less or point
-        return self.less is not None and self.greater is not None

@@ -156,15 +156,16 @@ def shift_atom(terms: Terms, atom: Atom, offset: int, sign: int) -> Terms:
     """Return the polynomial with `offset + sign*atom` in place of the atom (not inside other atoms)."""
     shifted: Terms = {}
     for monomial, coefficient in terms.items():
-        power = monomial.count(atom)
-        if not power:
+        if atom not in monomial:
             shifted[monomial] = shifted.get(monomial, 0) + coefficient
             continue
-        rest = tuple(other for other in monomial if other != atom)
+        power = monomial.count(atom)
+        start = monomial.index(atom)
         scale = coefficient * sign**power
-        for exponent in range(power, -1, -1):
-            key = monomial if exponent == power else tuple(sorted(rest + (atom,) * exponent))
-            shifted[key] = shifted.get(key, 0) + scale * comb(power, exponent)
+        for removed in range(power + 1):
+            # The atom's copies are neighbours, so that cutting some out leaves the monomial sorted.
+            key = monomial[:start] + monomial[start + removed :]
+            shifted[key] = shifted.get(key, 0) + scale * comb(power, removed)
             scale *= offset * sign
     return {monomial: coefficient for monomial, coefficient in shifted.items() if coefficient}
 

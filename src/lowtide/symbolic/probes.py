@@ -13,13 +13,13 @@ from lowtide.symbolic.comparison import Comparison
 from lowtide.symbolic.evaluate import Values
 from lowtide.symbolic.interval import Interval
 from lowtide.symbolic.relations import Relations
-from lowtide.symbolic.terms import Atom, Monomial, Terms, evaluate_terms, variable_atom
+from lowtide.symbolic.terms import Atom, Compound, Monomial, Terms, evaluate_terms, variable_atom
 
 # Where an unbounded variable is "high": large enough that the leading terms of real sizes decide the sign.
 FAR = 2**30
 EXTRA_PROBES = 96
 SEED = 20241216
-# How many monomials one pair of probes remembers.
+# How many monomials one probe remembers.
 MEMORY_LIMIT = 2**16
 
 
@@ -30,44 +30,30 @@ class Probe:
         values: Values of atoms there.
         valuation: The values of the variables of the scope.
         answers: The comparison of which this is the witness for a < b, by the witness for a > b.
+        value_of: Returns the value of a monomial; KeyError where `learn` has not seen it. The sizes of a program share
+            few monomials, so that a polynomial is evaluated with one look-up per term.
     """
 
-    __slots__ = ("answers", "valuation", "values")
+    __slots__ = ("_known", "answers", "valuation", "value_of", "values")
 
     def __init__(self, values: Values, names: Iterable[str]) -> None:
         self.values = values
-        self.answers: dict[Probe, Comparison] = {}
         self.valuation: Mapping[str, int] = MappingProxyType({name: values[name] for name in names})
-
-
-class ProbePair:
-    """Two probes that are tried together: one look-up per term serves both.
-
-    Attributes:
-        first: A probe.
-        second: Another, or the same where there is one only.
-        monomials: Values of monomials at both, as far as `learn` has seen them. The sizes of a program share few.
-    """
-
-    __slots__ = ("first", "monomials", "second")
-
-    def __init__(self, first: Probe, second: Probe) -> None:
-        self.first = first
-        self.second = second
-        self.monomials: dict[Monomial, tuple[int, int]] = {}
+        self.answers: dict[Probe, Comparison] = {}
+        self._known: dict[Monomial, int] = {}
+        self.value_of: Callable[[Monomial], int] = self._known.__getitem__
 
     def learn(self, terms: Terms) -> None:
         """Compute the values of the monomials of a polynomial.
 
         Raises:
             MissingVariableError: If the scope does not know a variable.
-            UndefinedSizeError: If a denominator is zero at a probe.
+            UndefinedSizeError: If a denominator is zero there.
         """
-        if len(self.monomials) >= MEMORY_LIMIT:
-            self.monomials.clear()
+        if len(self._known) >= MEMORY_LIMIT:
+            self._known.clear()
         for monomial in terms:
-            one = evaluate_terms({monomial: 1}, self.first.values)
-            self.monomials[monomial] = one, evaluate_terms({monomial: 1}, self.second.values)
+            self._known[monomial] = evaluate_terms({monomial: 1}, self.values)
 
 
 class Probes:
@@ -85,16 +71,24 @@ class Probes:
         self._names = tuple(names)
         self._relations = relations
         self._admits = admits
-        self._axes: dict[str, ProbePair | None] = {}
+        self._axes: dict[str, tuple[Probe, ...]] = {}
         self._extra: tuple[Probe, ...] | None = None
-        #: All variables low, and all high; None where the scope admits neither.
-        self.ends: ProbePair | None = self._find_pair([(choose_low, ()), (choose_high, ())])
+        #: All variables low, and all high, as far as the scope admits them.
+        self.ends: tuple[Probe, ...] = self._find([(choose_low, ()), (choose_high, ())])
 
-    def axis(self, variable: str) -> ProbePair | None:
-        """Return the probes with one variable high and the others low, and the reverse."""
-        if variable not in self._axes:
-            self._axes[variable] = self._find_axis(variable_atom(variable))
-        return self._axes[variable]
+    def axis(self, atom: Atom) -> tuple[Probe, ...]:
+        """Return the probes with one variable high and the others low, and the reverse.
+
+        Of a floor or maximum these are the probes of all its variables.
+        """
+        known = self._axes.get(atom)
+        if known is None:
+            if isinstance(atom, Compound):
+                known = tuple(probe for name in sorted(atom.dims) for probe in self.axis(variable_atom(name)))
+            else:
+                known = self._find_axis(atom)
+            self._axes[atom] = known
+        return known
 
     def extra(self) -> tuple[Probe, ...]:
         """Return more probes: all variables at the same scale, and a fixed pseudo-random set."""
@@ -107,14 +101,10 @@ class Probes:
         found = self._find([(choose, ())])
         return found[0] if found else None
 
-    def _find_pair(self, choosers: list[tuple[Chooser, tuple[Atom, ...]]]) -> ProbePair | None:
-        found = self._find(choosers)
-        return ProbePair(found[0], found[-1]) if found else None
-
-    def _find_axis(self, variable: Atom) -> ProbePair | None:
+    def _find_axis(self, variable: Atom) -> tuple[Probe, ...]:
         if variable not in self._relations.box:
             # A replaced variable: the probes of the others cover it.
-            return None
+            return ()
 
         def only_high(name: Atom, interval: Interval) -> int:
             return choose_high(name, interval) if name == variable else choose_low(name, interval)
@@ -122,7 +112,7 @@ class Probes:
         def only_low(name: Atom, interval: Interval) -> int:
             return choose_low(name, interval) if name == variable else choose_high(name, interval)
 
-        return self._find_pair([(only_high, (variable,)), (only_low, (variable,))])
+        return self._find([(only_high, (variable,)), (only_low, (variable,))])
 
     def _find(self, choosers: list[tuple[Chooser, tuple[Atom, ...]]]) -> tuple[Probe, ...]:
         found: list[Values] = []

@@ -16,12 +16,12 @@ from math import gcd, isqrt
 
 from lowtide.symbolic.bernstein import bernstein_coefficients
 from lowtide.symbolic.comparison import Rule
-from lowtide.symbolic.interval import Box, corner_bound, shift_to_corner
+from lowtide.symbolic.interval import Box, Interval, corner_bound, shift_to_corner
 from lowtide.symbolic.terms import (
-    ONE,
     Atom,
     Monomial,
     Terms,
+    atoms_of,
     divide_monomial,
     scale_terms,
     sorted_monomials,
@@ -39,10 +39,12 @@ class Effort:
 
     Attributes:
         leaves: How many polynomials may still be tried.
+        cuts: How often a box may still be cut.
         suspects: Corners of boxes at which a polynomial was negative: candidates for a witness.
     """
 
     leaves: int
+    cuts: int
     suspects: list[dict[Atom, int]] = field(default_factory=list[dict[Atom, int]])
 
 
@@ -78,26 +80,40 @@ def _prove_on_box(terms: Terms, box: Box, effort: Effort) -> Rule | None:
     low = corner_bound(shifted, widths)
     if low is not None and low >= 0:
         return Rule.INTERVAL
-    if shifted.get(ONE, 0) < 0:
-        effort.suspects.append(_low_corner(terms, box))
-        return None
-    if _bernstein_nonnegative(shifted, widths):
-        return Rule.BERNSTEIN
-    return Rule.BERNSTEIN if _prove_on_parts(terms, box, shifted, widths, effort) else None
+    answer = _bernstein_nonnegative(terms, box, shifted, widths, effort)
+    if answer is None and effort.cuts > 0:
+        answer = _prove_on_parts(terms, box, shifted, widths, effort)
+    return Rule.BERNSTEIN if answer else None
 
 
-def _bernstein_nonnegative(shifted: Terms, widths: dict[Atom, int | None]) -> bool:
+def _bernstein_nonnegative(
+    terms: Terms, box: Box, shifted: Terms, widths: dict[Atom, int | None], effort: Effort
+) -> bool | None:
+    """Say whether a polynomial is >= 0 on a box; None if its Bernstein coefficients leave that open."""
     found = bernstein_coefficients(shifted, widths)
-    return found is not None and min(found[0].values(), default=0) >= 0
+    if found is None:
+        return None
+    coefficients = found[0]
+    if min(coefficients.values(), default=0) >= 0:
+        return True
+    # A coefficient at a corner of the box is the value there.
+    degrees = {atom: max(monomial.count(atom) for monomial in shifted) for atom in widths}
+    for monomial, coefficient in coefficients.items():
+        ends = {atom: monomial.count(atom) for atom in widths}
+        if coefficient < 0 and all(
+            not index or (index == degrees[atom] and widths[atom] is not None) for atom, index in ends.items()
+        ):
+            effort.suspects.append({atom: _end(box[atom], ends[atom]) for atom in atoms_of(terms)})
+            return False
+    return None
 
 
-def _low_corner(terms: Terms, box: Box) -> dict[Atom, int]:
-    corner: dict[Atom, int] = {}
-    for monomial in terms:
-        for atom in monomial:
-            low, high = box[atom]
-            corner[atom] = low if low is not None else high if high is not None else 0
-    return corner
+def _end(interval: Interval, upper: int) -> int:
+    """Return the upper or the lower end of an interval, the other one where that is infinite."""
+    low, high = interval
+    if low is None:
+        return high or 0
+    return high if upper and high is not None else low
 
 
 def _prove_on_parts(terms: Terms, box: Box, shifted: Terms, widths: dict[Atom, int | None], effort: Effort) -> bool:
@@ -106,9 +122,11 @@ def _prove_on_parts(terms: Terms, box: Box, shifted: Terms, widths: dict[Atom, i
     for _ in range(CUT_LIMIT):
         if not pending:
             return True
-        effort.leaves -= 1
+        if effort.cuts <= 0:
+            return False
+        effort.cuts -= 1
         part, shifted, widths = pending.pop()
-        atom = _atom_to_cut(shifted, widths)
+        atom = _atom_to_cut(part, shifted, widths)
         if atom is None:
             return False
         low, high = part[atom]
@@ -122,28 +140,34 @@ def _prove_on_parts(terms: Terms, box: Box, shifted: Terms, widths: dict[Atom, i
             moved = shift_to_corner(terms, piece)
             if moved is None:
                 return False
-            if moved[0].get(ONE, 0) < 0:
-                effort.suspects.append(_low_corner(terms, piece))
-                return False
             low_bound = corner_bound(*moved)
-            if (low_bound is None or low_bound < 0) and not _bernstein_nonnegative(*moved):
+            if low_bound is not None and low_bound >= 0:
+                continue
+            answer = _bernstein_nonnegative(terms, piece, *moved, effort)
+            if answer is False:
+                return False
+            if answer is None:
                 pending.append((piece, *moved))
     return not pending
 
 
-def _atom_to_cut(shifted: Terms, widths: dict[Atom, int | None]) -> Atom | None:
-    """Return the atom of a negative term with the widest interval; an unbounded one first."""
+def _atom_to_cut(box: Box, shifted: Terms, widths: dict[Atom, int | None]) -> Atom | None:
+    """Return the atom whose interval is to be cut: an unbounded one, else that with the largest ratio of its ends.
+
+    Cutting an atom that occurs only linearly gains nothing where it is bounded, and is not done.
+    """
     best: Atom | None = None
-    best_width = 0
+    best_ratio = 0
     for monomial, coefficient in shifted.items():
-        if coefficient >= 0:
-            continue
         for atom in monomial:
             width = widths[atom]
             if width is None:
-                return atom
-            if width > best_width:
-                best, best_width = atom, width
+                if coefficient < 0:
+                    return atom
+            elif width and monomial.count(atom) > 1:
+                ratio = width * 16 // (abs(box[atom][0] or 0) + 1)
+                if ratio > best_ratio or best is None:
+                    best, best_ratio = atom, ratio
     return best
 
 
