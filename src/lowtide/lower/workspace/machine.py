@@ -1,0 +1,22 @@
+"""What the workspace formulas have to know about the machine that runs the program."""
+
+from dataclasses import dataclass, field
+
+from lowtide.symbolic import Expr, dim
+
+
+@dataclass(frozen=True, slots=True)
+class CpuMachine:
+    """The machine parameters of CPU workspace formulas.
+
+    Attributes:
+        threads: Threads that torch may use inside one operator (`torch.get_num_threads()`).
+        packs_reduced: Whether bfloat16 and float16 products go to oneDNN, which packs operands (processors with AVX-512
+            or AMX). None when not known: formulas of these types are then unknown where packing would change them.
+        counts_workers: Count the small buffers that worker threads allocate in a parallel region. The torch profiler
+            reports allocations of the calling thread only, so a prediction that is compared with it leaves them out.
+    """
+
+    threads: Expr = field(default_factory=lambda: dim("threads"))
+    packs_reduced: bool | None = False
+    counts_workers: bool = False
