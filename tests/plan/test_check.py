@@ -1,8 +1,7 @@
 from random import Random
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from lowtide.analysis import dependences, memory_profile
 from lowtide.ir import Flag, Program, ProgramBuilder, verify_program
@@ -207,7 +206,7 @@ def _random_order(program: Program, rng: Random) -> tuple[int, ...]:
     return tuple(done)
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=250, deadline=None, suppress_health_check=list(HealthCheck))
 @given(programs(), st.randoms(use_true_random=False))
 def test_rejects_exactly_the_plans_that_compute_something_else(program: Program, rng: Random):
     plan = Plan(_random_order(program, rng), make_reuse(rng, program))
@@ -219,7 +218,7 @@ def test_rejects_exactly_the_plans_that_compute_something_else(program: Program,
         verify_program(apply_plan(program, plan))
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
 @given(programs(), st.randoms(use_true_random=False))
 def test_accepts_exactly_the_orders_that_respect_the_dependences(program: Program, rng: Random):
     order = _random_order(program, rng)

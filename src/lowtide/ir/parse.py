@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container
 
+from lowtide.errors import LowtideError
 from lowtide.ir.cursor import Cursor, ProgramTextError
 from lowtide.ir.program import (
     Buffer,
@@ -137,10 +138,19 @@ class _ProgramReader:
                     line=0,
                     fix=f"add the line '{word} ...' after 'lowtide program {FORMAT_VERSION}'",
                 )
+        try:
+            scope = Scope(self._ranges, self._constraints)
+        except (LowtideError, ValueError) as error:
+            raise ProgramTextError(
+                "cannot parse the program text: its dim and relation lines make no scope",
+                found=str(error),
+                line=0,
+                fix="correct the ranges and relations of the dimension variables",
+            ) from error
         return Program(
             name=self._name or "",
             level="aten" if self._level == "aten" else "kernels",
-            scope=Scope(self._ranges, tuple(self._constraints)),
+            scope=scope,
             dim_names=self._dim_names,
             buffers=self._buffers,
             values=self._values,
