@@ -18,7 +18,8 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 import torch
-from torch._C._profiler import _EventType
+from torch._C._autograd import _profiler_enabled
+from torch._C._profiler import _ExtraFields_Allocation, _ProfilerEvent
 from torch.profiler import ProfilerActivity, profile
 
 from lowtide.errors import LowtideError
@@ -131,14 +132,16 @@ def measure_peak(fn: Callable[[], object], *, device: str | torch.device = "cpu"
 
 
 def _measure_cpu(fn: Callable[[], object]) -> MeasuredPeak:
-    if torch.autograd._profiler_enabled():
+    if _profiler_enabled():
         raise ProfilerBusyError
     gc.collect()
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as recording:
         result = fn()
     profiler = recording.profiler
     assert profiler is not None, "bug: the profiler left no recording"
-    changes = _changes_since_start(_cpu_events(profiler.kineto_results.experimental_event_tree()))
+    recorded = profiler.kineto_results
+    assert recorded is not None, "bug: the profiler left no recording"
+    changes = _changes_since_start(_cpu_events(recorded.experimental_event_tree()))
     del result
     timeline = MemoryTimeline.from_changes(changes)
     return MeasuredPeak(
@@ -159,14 +162,14 @@ class _AllocationEvent:
     size: int
 
 
-def _cpu_events(roots: Iterable["torch._C._profiler._ProfilerEvent"]) -> Iterator[_AllocationEvent]:
+def _cpu_events(roots: Iterable[_ProfilerEvent]) -> Iterator[_AllocationEvent]:
     """Walk the recorded events, parents before children, and pick the CPU allocations and frees."""
     pending = list(roots)[::-1]
     while pending:
         event = pending.pop()
         pending.extend(reversed(event.children))
-        if event.tag == _EventType.Allocation and event.extra_fields.device.type == "cpu":
-            fields = event.extra_fields
+        fields = event.extra_fields
+        if isinstance(fields, _ExtraFields_Allocation) and fields.device.type == "cpu":
             yield _AllocationEvent(event.start_time_ns, fields.ptr, fields.alloc_size)
 
 

@@ -1,0 +1,97 @@
+"""Is the predicted peak the measured peak, to the byte, at shapes that the compiler has not seen?
+
+Every architecture of `benchmarks.models`, training and inference, with one and two threads (CPU attention takes
+a workspace per thread, so the number of threads is a named parameter of the formula). Each model is compiled at
+one shape and then run at six others.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from benchmarks.backends import LOWTIDE, count_compilations, make_column, reset_compiler
+from benchmarks.models import CASES, CONV_NET, LLAMA, Case, Shape
+from benchmarks.prediction import predict_step
+from benchmarks.reporting import Report
+from benchmarks.steps import drop_gradients, inference_step, to_device, train_step
+from lowtide import measure_peak
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One compile: a case, training or inference, and a number of threads."""
+
+    case: Case
+    training: bool
+    threads: int
+
+
+def run(*, quick: bool = False, device: str = "cpu") -> Report:
+    """Measure and predict every case; quick takes two models, training only, at three shapes."""
+    rows = [row for setting in _settings(quick) for row in _rows(setting, quick, device)]
+    return Report(
+        title="Predicted and measured peaks, bytes above the start of a step",
+        rows=rows,
+        summary={
+            "cases": len(rows),
+            "mismatched": sum(not row["equal"] for row in rows),
+            "architectures": len({row["model"] for row in rows}),
+        },
+        notes=["A step holds its outputs until it ends; inference holds them too."],
+    )
+
+
+def _settings(quick: bool) -> Iterator[Setting]:
+    if quick:
+        for case in (LLAMA, CONV_NET):
+            yield Setting(case, training=True, threads=torch.get_num_threads())
+        return
+    for threads in (1, 2):
+        for case in CASES:
+            for training in (True, False):
+                yield Setting(case, training, threads)
+
+
+def _rows(setting: Setting, quick: bool, device: str) -> Iterator[Mapping[str, Any]]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(setting.threads)
+    try:
+        yield from _measure_setting(setting, quick, device)
+    finally:
+        torch.set_num_threads(before)
+
+
+def _measure_setting(setting: Setting, quick: bool, device: str) -> Iterator[Mapping[str, Any]]:
+    case, training = setting.case, setting.training
+    reset_compiler()
+    model = case.make_model().to(device)
+    model.train(training)
+    column = make_column(LOWTIDE, model)
+    step: Callable[..., object] = train_step if training else inference_step
+    for shape in (case.first, *_unseen(case, quick)):
+        inputs = to_device(case.make(*shape), device)
+        step(column.run, inputs)  # compiles where torch compiles: at the first shape, and at the first batch of 1
+        drop_gradients(model)
+        if shape == case.first:
+            continue
+        measured = measure_peak(lambda inputs=inputs: step(column.run, inputs), device=device)
+        drop_gradients(model)
+        predicted = predict_step(column.run, inputs, training=training)
+        yield {
+            "model": case.name,
+            "mode": "training" if training else "inference",
+            "threads": setting.threads,
+            "shape": list(shape),
+            "predicted_peak": predicted.peak_bytes if predicted else None,
+            "measured_peak": measured.peak_bytes,
+            "reserved_peak": measured.reserved_peak_bytes,
+            "equal": predicted is not None and predicted.peak_bytes == measured.peak_bytes,
+            "compilations": count_compilations(),
+        }
+
+
+def _unseen(case: Case, quick: bool) -> Sequence[Shape]:
+    """In quick mode leave out batch 1, which torch compiles once more."""
+    return [shape for shape in case.unseen if shape[0] > 1][:3] if quick else case.unseen

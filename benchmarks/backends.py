@@ -1,0 +1,50 @@
+"""The columns of every comparison, and how each is compiled: the one place that names the backends."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+from torch._dynamo.utils import counters
+
+EAGER = "eager"
+TORCH_COMPILE = "torch.compile"
+LOWTIDE = "lowtide"
+
+# What `torch.compile(backend=...)` is told for each column.
+_BACKENDS = {
+    TORCH_COMPILE: "inductor",
+    LOWTIDE: "inductor",  # until the backend is there
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One way of running a model.
+
+    Attributes:
+        name: eager, torch.compile or lowtide.
+        run: Call it as the model is called.
+    """
+
+    name: str
+    run: Callable[..., Any]
+
+
+def make_column(name: str, model: nn.Module) -> Column:
+    """Prepare `model` for a column; nothing is compiled before the first call."""
+    if name == EAGER:
+        return Column(name, model)
+    return Column(name, torch.compile(model, backend=_BACKENDS[name], dynamic=True))
+
+
+def count_compilations() -> int:
+    """Count the graphs that torch has handed to a backend since the last reset."""
+    return counters["stats"]["unique_graphs"]
+
+
+def reset_compiler() -> None:
+    """Forget every compiled graph of this process and start counting at zero."""
+    torch.compiler.reset()
+    counters.clear()

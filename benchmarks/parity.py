@@ -1,0 +1,170 @@
+"""Does lowtide cost anything beside torch.compile(dynamic=True): time, compile time, memory, compilations, gradients?
+
+Steps are timed in one process, in turn, on two copies of the same model. Compile times are taken in processes of
+their own: with an empty cache folder (cold), and again with what the first process left in it (warm).
+"""
+
+import copy
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor, nn
+
+from benchmarks.backends import LOWTIDE, TORCH_COMPILE, Column, count_compilations, make_column, reset_compiler
+from benchmarks.models import CASES, Case, Shape
+from benchmarks.parity_cases import PARITY_CASES, QUICK_CASES
+from benchmarks.reporting import ROOT, Report
+from benchmarks.steps import count_differing_gradients, drop_gradients, take_gradients, to_device, train_step
+from benchmarks.timing import time_paired
+from lowtide import measure_peak
+
+_SEED = 7
+_PEERS = (TORCH_COMPILE, LOWTIDE)
+_NO_RATIOS: Mapping[str, Any] = {"cold_compile_ratio": None, "warm_compile_ratio": None}
+
+
+def run(*, quick: bool = False, device: str = "cpu") -> Report:
+    """Compare every case; quick takes one small model and one compilation of each kind."""
+    rows: list[Mapping[str, Any]] = []
+    for case in QUICK_CASES if quick else PARITY_CASES:
+        compile_ratios = _compare_compile_times(case, repeats=1 if quick else 3)
+        compared = list(_compare_runs(case, case.unseen, device, seconds=4.0 if quick else 20.0))
+        rows += [{**row, **(compile_ratios if index == 0 else _NO_RATIOS)} for index, row in enumerate(compared)]
+    for case in () if quick else CASES:
+        rows += [{**row, **_NO_RATIOS} for row in _compare_runs(case, case.unseen, device, seconds=None)]
+    return Report(
+        title="lowtide beside torch.compile(dynamic=True), training",
+        rows=rows,
+        summary={
+            "step_time_ratio_max": _largest(rows, "step_time_ratio"),
+            "compile_time_ratio_max": _largest(rows, "cold_compile_ratio", "warm_compile_ratio"),
+            "peak_ratio_max": _largest(rows, "peak_ratio"),
+            "extra_compilations": sum(row["extra_compilations"] for row in rows),
+            "gradients_differ": sum(row["gradients_differ"] for row in rows),
+            "gradients_off_eager": sum(row["gradients_off_eager"] or 0 for row in rows),
+        },
+        notes=[
+            "Ratios are lowtide / torch.compile; times are medians of pairs run in turn, with their quartiles.",
+            "Gradients are compared bit by bit, except where torch.compile differs from itself.",
+        ],
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Peer:
+    """A column with its own copy of the model, and how many graphs it has compiled."""
+
+    model: nn.Module
+    column: Column
+    compilations: list[int]
+
+    def step(self, inputs: Mapping[str, Any]) -> None:
+        drop_gradients(self.model)
+        train_step(self.column.run, inputs)
+
+    def step_counting(self, inputs: Mapping[str, Any]) -> None:
+        before = count_compilations()
+        self.step(inputs)
+        self.compilations.append(count_compilations() - before)
+
+
+def _compare_runs(
+    case: Case, shapes: Sequence[Shape], device: str, *, seconds: float | None
+) -> Iterator[Mapping[str, Any]]:
+    """Run both peers at the first shape, then compare them at the others; time them unless `seconds` is None."""
+    reset_compiler()
+    model = case.make_model().to(device)
+    peers = {}
+    for name in _PEERS:
+        own = copy.deepcopy(model)
+        peers[name] = _Peer(own, make_column(name, own), [])
+    for shape in (case.first, *shapes):
+        inputs = to_device(case.make(*shape), device)
+        for peer in peers.values():
+            peer.step_counting(inputs)
+        if shape != case.first:
+            yield _compare_at(case, shape, inputs, peers, model, device, seconds)
+
+
+def _compare_at(
+    case: Case,
+    shape: Shape,
+    inputs: Mapping[str, Any],
+    peers: Mapping[str, _Peer],
+    model: nn.Module,
+    device: str,
+    seconds: float | None,
+) -> Mapping[str, Any]:
+    reference, ours = peers[TORCH_COMPILE], peers[LOWTIDE]
+    peaks = {name: _measure(peer, inputs, device) for name, peer in peers.items()}
+    expected, again = (take_gradients(reference.model, reference.column.run, inputs, _SEED) for _ in range(2))
+    found = take_gradients(ours.model, ours.column.run, inputs, _SEED)
+    in_eager = None if case.is_random else take_gradients(model, model, inputs, _SEED)
+    paired = (
+        time_paired(lambda: reference.step(inputs), lambda: ours.step(inputs), rounds=5, seconds=seconds, device=device)
+        if seconds is not None
+        else None
+    )
+    return {
+        "model": case.name,
+        "shape": list(shape),
+        "torch_compile_ms": 1000 * statistics.median(paired.first) if paired else None,
+        "lowtide_ms": 1000 * statistics.median(paired.second) if paired else None,
+        "step_time_ratio": paired.ratio if paired else None,
+        "step_time_quartiles": [round(ratio, 3) for ratio in paired.spread] if paired else None,
+        "torch_compile_peak": peaks[TORCH_COMPILE],
+        "lowtide_peak": peaks[LOWTIDE],
+        "peak_ratio": peaks[LOWTIDE] / peaks[TORCH_COMPILE],
+        "extra_compilations": ours.compilations[-1] - reference.compilations[-1],
+        "gradients_differ": count_differing_gradients(expected, again, found),
+        "gradients_off_eager": None if in_eager is None else _count_off(in_eager, found),
+    }
+
+
+def _measure(peer: _Peer, inputs: Mapping[str, Any], device: str) -> int:
+    drop_gradients(peer.model)
+    return measure_peak(lambda: train_step(peer.column.run, inputs), device=device).peak_bytes
+
+
+def _count_off(expected: Mapping[str, Tensor], found: Mapping[str, Tensor]) -> int:
+    """Count the parameters whose gradient is off by more than 1e-3 of the largest entry of the expected one."""
+    return sum(
+        name not in found or not bool((grad - found[name]).abs().max() <= 1e-3 * grad.abs().max() + 1e-7)
+        for name, grad in expected.items()
+    )
+
+
+def _compare_compile_times(case: Case, repeats: int) -> Mapping[str, Any]:
+    """Compile in fresh processes, the peers in turn, and give the median ratios."""
+    ratios: dict[str, list[float]] = {"cold_compile_ratio": [], "warm_compile_ratio": []}
+    for _ in range(repeats):
+        seconds = {name: _compile_cold_and_warm(name, case) for name in _PEERS}
+        for place, key in enumerate(ratios):
+            ratios[key].append(seconds[LOWTIDE][place] / seconds[TORCH_COMPILE][place])
+    return {key: statistics.median(found) for key, found in ratios.items()}
+
+
+def _compile_cold_and_warm(column: str, case: Case) -> tuple[float, float]:
+    with tempfile.TemporaryDirectory(prefix="lowtide-bench-") as folder:
+        environment = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(Path(folder) / "cache")}
+        command = [sys.executable, "-m", "benchmarks.compile_time", column, case.name]
+        found = []
+        for _ in range(2):
+            done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, check=False)
+            if done.returncode != 0:
+                raise RuntimeError(f"{' '.join(command)} failed:\n{done.stderr[-4000:]}")
+            found.append(json.loads(done.stdout.splitlines()[-1])["seconds"])
+    return (found[0], found[1])
+
+
+def _largest(rows: Sequence[Mapping[str, Any]], *keys: str) -> float | None:
+    found = [row[key] for row in rows for key in keys if row[key] is not None]
+    return max(found) if found else None
