@@ -1,0 +1,1 @@
+"""From torch graphs to kernel-level programs."""

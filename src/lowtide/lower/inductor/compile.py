@@ -1,0 +1,133 @@
+"""Runs torch's own compile pipeline with lowtide in the places where a program is partitioned and lowered.
+
+`compile_fx` keeps doing what it does for torch.compile: pre-grad passes, AOTAutograd with its caches, joint
+graph passes. The partition function and the inner compiler are ours.
+"""
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import sympy
+import torch
+import torch._functorch.config as functorch_config
+from torch._inductor.compile_fx import compile_fx, compile_fx_inner
+from torch._inductor.utils import output_node
+from torch.utils._sympy.printers import PythonPrinter
+
+from lowtide.lower.inductor.assemble import Assembled, Joint, assemble_program
+from lowtide.lower.inductor.hints import canonical_hints
+from lowtide.lower.inductor.lowering import lower_graph
+from lowtide.lower.inductor.output_code import Artifact, BackwardCode, ForwardCode, Loader, pick_kernels
+from lowtide.lower.inductor.partition import BACKWARD_KEY, FORWARD_KEY, LowtidePartitioner, _shape_env
+from lowtide.lower.inductor.records import GraphRecord
+
+
+@dataclasses.dataclass(frozen=True)
+class Hooks:
+    """What the runtime brings to the pipeline.
+
+    Attributes:
+        plan: Makes the picklable payload of an artifact from a program.
+        load: Makes something runnable of an artifact and its kernels.
+        keep_graph: Whether the running backward must keep its state.
+        state_value: An example of the opaque state.
+        identity: Identifies version and options in torch's cache keys.
+    """
+
+    plan: Callable[[Assembled], Any]
+    load: Loader
+    keep_graph: Callable[[], bool]
+    state_value: Callable[[], Any]
+    identity: str
+
+
+def compile_with_inductor(
+    gm: torch.fx.GraphModule,
+    example_inputs: Sequence[Any],
+    hooks: Hooks,
+    *,
+    config_patches: Mapping[str, Any],
+) -> Callable[..., Any]:
+    """Compile a graph captured by dynamo into lowtide programs.
+
+    Args:
+        gm: The graph.
+        example_inputs: Its inputs.
+        hooks: The runtime's part.
+        config_patches: Inductor options, by name.
+
+    Returns:
+        The callable for dynamo.
+
+    Raises:
+        UnsupportedGraphError, UnboundedSizeError: If the graph cannot be accounted for.
+
+    Cost: what torch.compile takes, plus time linear in the program.
+    """
+    title = _title(gm)
+
+    def finish(joint: Joint) -> tuple[ForwardCode, BackwardCode | None]:
+        assembled = assemble_program(title, joint)
+        artifact = _artifact(title, joint, assembled, hooks.plan(assembled))
+        kernels = pick_kernels(assembled.kernels, joint.forward.module, joint.backward.module if joint.backward else {})
+        forward = ForwardCode(artifact, joint.backward is None, hooks.load, hooks.load(artifact, kernels))
+        return forward, None if joint.backward is None else BackwardCode(hooks.keep_graph)
+
+    partitioner = LowtidePartitioner(
+        hooks.identity,
+        num_model_outputs=len(list(output_node(gm).args[0])),  # type: ignore[arg-type]
+        num_model_inputs=len(example_inputs),
+        compile_joint=finish,
+        state_value=hooks.state_value,
+    )
+
+    def inner_compile(graph: torch.fx.GraphModule, inputs: Sequence[Any], **kwargs: Any) -> Any:
+        if FORWARD_KEY in graph.meta:
+            code = graph.meta[FORWARD_KEY].code
+        elif BACKWARD_KEY in graph.meta:
+            return graph.meta[BACKWARD_KEY].code
+        elif kwargs.get("is_inference"):
+            with canonical_hints(_shape_env(graph)):
+                record = lower_graph(
+                    graph, inputs, static_input_idxs=kwargs.get("static_input_idxs", ()), is_inference=True
+                )
+            code, _ = finish(Joint(record))
+        else:
+            return compile_fx_inner(graph, inputs, **kwargs)
+        code.post_compile(inputs, None, kwargs)
+        return code
+
+    patches = {**config_patches, "custom_partitioner_fn": partitioner}
+    with functorch_config.patch(bundled_autograd_cache=True, force_non_lazy_backward_lowering=True):
+        return compile_fx(gm, example_inputs, inner_compile=inner_compile, config_patches=patches)
+
+
+def _title(gm: torch.fx.GraphModule) -> str:
+    compile_id = torch._guards.CompileContext.current_compile_id()
+    return f"graph_{compile_id}".replace("/", "_") if compile_id is not None else "graph"
+
+
+def _artifact(title: str, joint: Joint, assembled: Assembled, payload: Any) -> Artifact:
+    backward = joint.backward
+    count = joint.num_forward_outputs
+    strides = joint.forward.output_strides if count is None else [*joint.forward.output_strides[:count], None]
+    printer = PythonPrinter()
+    return Artifact(
+        title=title,
+        forward_source=joint.forward.source,
+        backward_source=None if backward is None else backward.source,
+        forward_constants=_constants(joint.forward),
+        backward_constants={} if backward is None else _constants(backward),
+        kernels=assembled.kernels,
+        payload=payload,
+        output_strides=[None if s is None else tuple(_text(printer, e) for e in s) for s in strides],
+    )
+
+
+def _text(printer: PythonPrinter, value: sympy.Expr) -> str:
+    return str(printer.doprint(value))
+
+
+def _constants(record: GraphRecord) -> dict[str, Any]:
+    return {name: record.module[name] for name in record.constants}

@@ -1,0 +1,204 @@
+"""The partition function handed to AOTAutograd: splits, lowers and joins, and hands back two stubs.
+
+torch's own min-cut partition decides what is saved; both graphs are lowered here, become one program, and
+AOTAutograd gets graphs of the right signature whose compiled form is that program: forward returns its
+outputs and one opaque state, backward takes the state and the tangents.
+"""
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import sympy
+import torch
+import torch.fx as fx
+from torch._functorch.partitioners import min_cut_rematerialization_partition
+from torch._guards import TracingContext
+from torch._inductor.custom_graph_pass import CustomPartitionerFn
+from torch._inductor.utils import count_tangents, num_fw_fixed_arguments, output_node
+from torch.utils import _pytree as pytree
+
+from lowtide.lower.inductor.assemble import Joint
+from lowtide.lower.inductor.hints import canonical_hints
+from lowtide.lower.inductor.lowering import lower_graph
+from lowtide.lower.inductor.records import GraphRecord
+
+FORWARD_KEY = "lowtide_forward"
+BACKWARD_KEY = "lowtide_backward"
+
+
+def stub_call(*_: Any) -> Any:
+    """Stands for a compiled program in the stub graphs; never called."""
+    raise AssertionError("bug: a stub graph was run")
+
+
+class Handle:
+    """Carries a compiled callable through copies of a stub graph's metadata."""
+
+    def __init__(self, code: Any) -> None:
+        self.code = code
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Handle":
+        return self
+
+
+class LowtidePartitioner(CustomPartitionerFn):
+    """Partition, lower and join one training graph.
+
+    Args:
+        identity: Identifies version and options in torch's cache keys.
+        num_model_outputs: Outputs of the graph that dynamo captured.
+        num_model_inputs: Inputs of that graph.
+        compile_joint: Makes the two compiled callables of the lowered graphs.
+        state_value: An example of the opaque state, for the stub's metadata.
+    """
+
+    def __init__(
+        self,
+        identity: str,
+        *,
+        num_model_outputs: int,
+        num_model_inputs: int,
+        compile_joint: Callable[[Joint], tuple[Any, Any]],
+        state_value: Callable[[], Any],
+    ) -> None:
+        self._identity = identity
+        self._num_model_outputs = num_model_outputs
+        self._num_model_inputs = num_model_inputs
+        self._compile_joint = compile_joint
+        self._state_value = state_value
+
+    def uuid(self) -> str:
+        """The part of torch's cache key that stands for lowtide."""
+        return self._identity
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle as the identity alone: torch pickles its whole configuration into cache keys."""
+        return (str, (self._identity,))
+
+    def __call__(
+        self, gm: fx.GraphModule, joint_inputs: Sequence[object], **kwargs: Any
+    ) -> tuple[fx.GraphModule, fx.GraphModule]:
+        """Split `gm`, lower both halves and return stubs."""
+        num_forward_outputs: int = kwargs["num_fwd_outputs"]
+        shape_env = _shape_env(gm)
+        with canonical_hints(shape_env):
+            forward, backward = min_cut_rematerialization_partition(gm, joint_inputs, **kwargs)
+            forward_stub, backward_stub = self._stubs(forward, backward, num_forward_outputs)
+            joint = self._lower(forward, backward, num_forward_outputs, shape_env)
+        forward_code, backward_code = self._compile_joint(joint)
+        forward_stub.meta[FORWARD_KEY] = Handle(forward_code)
+        backward_stub.meta[BACKWARD_KEY] = Handle(backward_code)
+        return forward_stub, backward_stub
+
+    def _lower(
+        self, forward: fx.GraphModule, backward: fx.GraphModule, num_forward_outputs: int, shape_env: Any
+    ) -> Joint:
+        context = TracingContext.try_get()
+        metadata = context.fw_metadata if context is not None else None
+        mutated = metadata.num_mutated_inp_runtime_indices if metadata is not None else 0
+        outputs = list(output_node(forward).args[0])  # type: ignore[arg-type]
+        saved = tuple(out.name for out in outputs[num_forward_outputs:])
+        output_node(forward).meta["user_visible_output_idxs"] = [
+            i for i in range(mutated, mutated + self._num_model_outputs) if isinstance(outputs[i], fx.Node)
+        ]
+        output_node(backward).meta["user_visible_output_idxs"] = []
+        inputs = _placeholder_values(forward)
+        forward_record = lower_graph(
+            forward,
+            inputs,
+            static_input_idxs=range(max(0, num_fw_fixed_arguments(self._num_model_inputs, len(inputs)))),
+        )
+        backward_inputs = _restride(backward, saved, forward_record, num_forward_outputs, shape_env)
+        backward_record = lower_graph(
+            backward, backward_inputs, static_input_idxs=range(count_tangents(backward)), is_backward=True
+        )
+        return Joint(forward_record, backward_record, num_forward_outputs, saved)
+
+    def _stubs(
+        self, forward: fx.GraphModule, backward: fx.GraphModule, num_forward_outputs: int
+    ) -> tuple[fx.GraphModule, fx.GraphModule]:
+        outputs = list(output_node(forward).args[0])  # type: ignore[arg-type]
+        saved = {out.name for out in outputs[num_forward_outputs:]}
+        state = self._state_value()
+        graph = fx.Graph()
+        copies = {n.name: _copy_placeholder(graph, n) for n in forward.graph.nodes if n.op == "placeholder"}
+        call = graph.call_function(stub_call, tuple(copies.values()))
+        results: list[Any] = []
+        for index, out in enumerate(outputs[:num_forward_outputs]):
+            if not isinstance(out, fx.Node):
+                results.append(out)
+            elif out.name in copies:
+                results.append(copies[out.name])
+            else:
+                item = graph.call_function(operator.getitem, (call, index))
+                item.meta = dict(out.meta)
+                results.append(item)
+        carried = graph.call_function(operator.getitem, (call, num_forward_outputs), name="lowtide_state")
+        carried.meta = {"val": state}
+        graph.output((*results, carried))
+
+        back = fx.Graph()
+        placeholder = back.placeholder("lowtide_state")
+        placeholder.meta = {"val": state}
+        rest = [
+            _copy_placeholder(back, n) for n in backward.graph.nodes if n.op == "placeholder" and n.name not in saved
+        ]
+        call = back.call_function(stub_call, (placeholder, *rest))
+        gradients: list[Any] = []
+        for index, out in enumerate(pytree.arg_tree_leaves(*output_node(backward).args)):
+            if not isinstance(out, fx.Node):
+                gradients.append(out)
+                continue
+            item = back.call_function(operator.getitem, (call, index))
+            item.meta = dict(out.meta)
+            gradients.append(item)
+        back.output(tuple(gradients))
+        return fx.GraphModule(torch.nn.Module(), graph), fx.GraphModule(torch.nn.Module(), back)
+
+
+def _copy_placeholder(graph: fx.Graph, node: fx.Node) -> fx.Node:
+    copy = graph.placeholder(str(node.target), type_expr=node.type)
+    copy.meta = dict(node.meta)
+    return copy
+
+
+def _placeholder_values(gm: fx.GraphModule) -> list[Any]:
+    return [n.meta["val"] for n in gm.graph.nodes if n.op == "placeholder"]
+
+
+def _shape_env(gm: fx.GraphModule) -> Any:
+    for node in gm.graph.nodes:
+        value = node.meta.get("val")
+        if isinstance(value, torch.SymInt):
+            return value.node.shape_env
+        if isinstance(value, torch._subclasses.FakeTensor):
+            return value.fake_mode.shape_env
+    return None
+
+
+def _restride(
+    backward: fx.GraphModule, saved: Sequence[str], forward: GraphRecord, num_forward_outputs: int, shape_env: Any
+) -> list[Any]:
+    """Give backward's inputs the strides that forward's outputs really have.
+
+    Inductor may lay an activation out otherwise than the traced graph says (convolutions do); a backward
+    compiled for the traced strides then reads wrong elements.
+    """
+    strides = dict(zip(saved, forward.output_strides[num_forward_outputs:], strict=True))
+    values: list[Any] = []
+    for node in backward.graph.nodes:
+        if node.op != "placeholder":
+            continue
+        value, wanted = node.meta["val"], strides.get(node.name)
+        if isinstance(value, torch.Tensor) and wanted is not None and not _same_stride(value, wanted):
+            symbolic = [int(s) if s.is_Integer else shape_env.create_symintnode(s, hint=None) for s in wanted]
+            with value.fake_mode, shape_env.suppress_guards():  # type: ignore[attr-defined]
+                value = value.as_strided(value.size(), symbolic)
+        values.append(value)
+    return values
+
+
+def _same_stride(value: torch.Tensor, wanted: Sequence[sympy.Expr]) -> bool:
+    actual = [s.node.expr if isinstance(s, torch.SymInt) else sympy.Integer(s) for s in value.stride()]
+    return actual == list(wanted)

@@ -1,0 +1,526 @@
+"""Reads a graph's structured wrapper lines into a `GraphRecord`, while Inductor's graph is still active.
+
+Stages: tensors by name (from Inductor's buffers, inputs and constants); one `StatementRecord` per line that
+does work; outputs as the wrapper returns them. Reads and writes come from the scheduler's dependencies and
+from kernel argument types, never from the text; the text is only checked against them.
+
+Control flow (cond, while) and sub-graphs are not handled: `UnsupportedGraphError`.
+"""
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import sympy
+import torch
+from torch._inductor import ir
+from torch._inductor.codegen import wrapper as inductor_wrapper
+from torch._inductor.utils import get_dtype_size
+from torch._inductor.virtualized import V
+
+from lowtide.errors import LowtideError
+from lowtide.lower.inductor.in_place import InPlaceFinder
+from lowtide.lower.inductor.records import (
+    GraphRecord,
+    InputRecord,
+    LibraryCall,
+    Operand,
+    OutputRecord,
+    StatementRecord,
+    TensorRecord,
+)
+
+_IDENTIFIER = re.compile(r"(?<![\w.'\"])([A-Za-z_]\w*)")
+
+
+class UnsupportedGraphError(LowtideError):
+    """A graph uses something that the adapter cannot account for."""
+
+
+def identifiers(text: str) -> list[str]:
+    """The identifiers of a Python fragment that are not attributes."""
+    return _IDENTIFIER.findall(text)
+
+
+def read_graph(wrapper: Any) -> GraphRecord:
+    """Read the graph that `wrapper` has just written.
+
+    Args:
+        wrapper: A `RecordingWrapper` whose lines have been written.
+
+    Returns:
+        The record, without module and source, which exist only after the module is written.
+
+    Raises:
+        UnsupportedGraphError: If the wrapper holds control flow or an unknown kind of line.
+
+    Cost: linear in lines and operands.
+    """
+    return _GraphReader(wrapper).read()
+
+
+def tensor_record(name: str, node: Any) -> TensorRecord:
+    """Describe an Inductor buffer, input or view.
+
+    The size in bytes is that of its storage as allocated, padding included.
+    """
+    layout = node.get_layout() if not isinstance(node, ir.BaseView) else node.layout
+    dtype = node.get_dtype()
+    return TensorRecord(
+        name=name,
+        dtype=str(dtype),
+        shape=tuple(sympy.sympify(s) for s in layout.size),
+        stride=tuple(sympy.sympify(s) for s in layout.stride),
+        offset=sympy.sympify(layout.offset),
+        size_bytes=sympy.sympify(_storage_size(node)) * get_dtype_size(dtype),
+        device=str(node.get_device()),
+    )
+
+
+def _storage_size(node: Any) -> Any:
+    if isinstance(node, ir.Buffer):
+        return V.graph.get_allocation_storage_size(node)
+    return node.get_layout().storage_size()
+
+
+class _GraphReader:
+    def __init__(self, wrapper: Any) -> None:
+        self.wrapper = wrapper
+        self.graph = V.graph
+        self.allocations: dict[str, TensorRecord] = {}
+        self.statements: list[StatementRecord] = []
+        self.tensors: set[str] = set()
+        self.tuples: dict[str, StatementRecord] = {}
+        self.in_place = InPlaceFinder(self.graph)
+
+    def read(self) -> GraphRecord:
+        inputs = self._inputs()
+        constants = self._constants()
+        for recorded in self.wrapper.lines:
+            self._line(recorded)
+        for statement in self.statements:
+            self._check_names(statement)
+        return GraphRecord(
+            inputs=inputs,
+            statements=self.statements,
+            allocations=self.allocations,
+            outputs=self._outputs(),
+            constants=constants,
+            precomputed={
+                str(s): self.graph.sizevars.remove_precomputed_replacements(e)
+                for s, e in self.graph.sizevars.inv_precomputed_replacements.items()
+            },
+            ranges=self._ranges(),
+            sources=self._sources(),
+            output_strides=[self._output_stride(out) for out in self.graph.graph_outputs],
+        )
+
+    # -- tensors ---------------------------------------------------------------------------------------------
+
+    def _inputs(self) -> list[InputRecord]:
+        records: list[InputRecord] = []
+        for name, value in self.graph.graph_inputs.items():
+            if isinstance(value, ir.TensorBox):
+                node = value.data.data if isinstance(value.data, ir.StorageBox) else value.data
+                records.append(InputRecord(name, tensor=tensor_record(name, node)))
+                self.tensors.add(name)
+            elif isinstance(value, sympy.Expr):
+                records.append(InputRecord(name, symbol=value))
+            else:
+                records.append(InputRecord(name))
+                self.tensors.add(name)
+        return records
+
+    def _constants(self) -> dict[str, TensorRecord]:
+        records: dict[str, TensorRecord] = {}
+        for name, value in self.graph.constants.items():
+            if not isinstance(value, torch.Tensor):
+                continue
+            records[name] = TensorRecord(
+                name=name,
+                dtype=str(value.dtype),
+                shape=tuple(sympy.Integer(s) for s in value.shape),
+                stride=tuple(sympy.Integer(s) for s in value.stride()),
+                offset=sympy.Integer(value.storage_offset()),
+                size_bytes=sympy.Integer(value.untyped_storage().nbytes()),
+                device=str(value.device),
+            )
+            self.tensors.add(name)
+        return records
+
+    # -- lines -----------------------------------------------------------------------------------------------
+
+    def _line(self, recorded: Any) -> None:
+        line, text = recorded.line, recorded.text()
+        if isinstance(line, inductor_wrapper.AllocateLine):
+            name = line.node.get_name()
+            if isinstance(line.node, ir.Buffer):
+                self.allocations[name] = tensor_record(name, line.node)
+                self.tensors.add(name)
+            else:
+                self._workspace_allocation(line, text)
+        elif isinstance(
+            line,
+            (
+                inductor_wrapper.FreeIfNotReusedLine,
+                inductor_wrapper.FreeLine,
+                inductor_wrapper.NullLine,
+                inductor_wrapper.CommentLine,
+                inductor_wrapper.KernelDefinitionLine,
+                inductor_wrapper.SymbolicCallArgLine,
+            ),
+        ):
+            return
+        elif isinstance(line, inductor_wrapper.ReinterpretLine):
+            self._view(line.reused_as, line.node.get_name(), text)
+        elif isinstance(line, inductor_wrapper.ReuseLine):
+            self._view(line.reused_as, line.node.get_name(), (f"{line.reused_as.get_name()} = {line.node.get_name()}",))
+        elif isinstance(line, inductor_wrapper.KernelCallLine):
+            self._kernel_call(line, text)
+        elif isinstance(line, inductor_wrapper.ExternKernelOutLine):
+            self._extern_out(line.node, text)
+        elif isinstance(line, inductor_wrapper.ExternKernelAllocLine):
+            self._extern_alloc(line.node, text)
+        elif isinstance(line, inductor_wrapper.MultiOutputLine):
+            self._multi_output(line, text)
+        elif isinstance(line, (inductor_wrapper.ScatterFallbackLine, inductor_wrapper.IndexPutFallbackLine)):
+            self._mutating(line.node, text)
+        elif isinstance(line, inductor_wrapper.UnbackedSymbolDefsLine):
+            self._unbacked_definition(line, text)
+        elif isinstance(line, inductor_wrapper.DynamicScalarLine):
+            self._dynamic_scalar(line.node, text)
+        elif isinstance(line, str) or not isinstance(line, inductor_wrapper.WrapperLine):
+            self._plain(text)
+        else:
+            raise UnsupportedGraphError(
+                "Inductor's wrapper holds a line that lowtide cannot account for.",
+                found=f"{type(line).__name__}: {' / '.join(text)[:120] or 'no text'}",
+                where=f"graph {self.graph.graph_id}, after {len(self.statements)} statements",
+                fix="use backend='inductor' for this model, or remove the control flow from the compiled region.",
+            )
+
+    def _view(self, node: Any, base: str, text: tuple[str, ...]) -> None:
+        name = node.get_name()
+        self.tensors.add(name)
+        self._add(
+            StatementRecord("view", text, reads=(base,), defines=(tensor_record(name, node),), views={name: base})
+        )
+
+    def _kernel_call(self, line: Any, text: tuple[str, ...]) -> None:
+        reads, writes = self._kernel_roles(line)
+        origins = [
+            node
+            for name in writes
+            if (op := self._scheduler_node(name)) is not None
+            for leaf in op.get_nodes()
+            if leaf.node is not None
+            for node in leaf.node.get_origins()
+        ]
+        self._add(
+            StatementRecord(
+                line.kernel_name,
+                text,
+                reads=tuple(dict.fromkeys(reads)),
+                writes=tuple(dict.fromkeys(writes)),
+                may_reuse=tuple(self.in_place.find(reads, writes)),
+                origin=_model_line(origins),
+            )
+        )
+
+    def _kernel_roles(self, line: Any) -> tuple[list[str], list[str]]:
+        reads: list[str] = []
+        writes: list[str] = []
+        if not line.triton:
+            for arg, kind in zip(line.call_args, line.arg_types, strict=True):
+                if isinstance(kind, str) and kind.endswith("*"):
+                    (reads if kind.startswith("const") else writes).append(arg)
+            return reads, writes
+        # Triton types are dtypes; the roles are in the names of the kernel's parameters.
+        mutated = set((line.inductor_meta or {}).get("mutated_arg_names") or ())
+        names = [name for name, kind in line.triton_meta["signature"].items() if kind != "constexpr"]
+        for arg, parameter in zip(line.call_args, names, strict=False):
+            if not (isinstance(arg, str) and arg in self.tensors):
+                continue
+            if parameter.startswith("in_ptr"):
+                reads.append(arg)
+            elif parameter.startswith(("out_ptr", "ws_ptr", "workspace")):
+                writes.append(arg)
+            else:
+                reads.append(arg)
+                writes.append(arg)
+            if parameter in mutated and arg not in writes:
+                writes.append(arg)
+        return reads, writes
+
+    def _extern_out(self, node: Any, text: tuple[str, ...]) -> None:
+        self._add(
+            StatementRecord(
+                node.get_kernel_name(),
+                text,
+                reads=self._reads(node),
+                writes=(node.get_name(),),
+                call=_library_call(node),
+                random=_is_random(node),
+                origin=_model_line(node.get_origins()),
+            )
+        )
+
+    def _extern_alloc(self, node: Any, text: tuple[str, ...]) -> None:
+        name = node.get_name()
+        mutated = tuple(node.get_mutation_names())
+        aliases = tuple(node.get_inputs_that_alias_output())
+        statement = StatementRecord(
+            node.get_kernel_name() or type(node).__name__,
+            text,
+            reads=self._reads(node),
+            writes=mutated,
+            call=_library_call(node),
+            random=_is_random(node),
+            side_effect=_has_side_effect(node),
+            origin=_model_line(node.get_origins()),
+        )
+        if isinstance(node.layout, ir.NoneLayout):
+            pass  # the call only changes its inputs
+        elif isinstance(node.layout, ir.MultiOutputLayout):
+            self.tuples[name] = statement
+            for output in _flatten(getattr(node, "outputs", None)):
+                if output is not None and isinstance(output, ir.MultiOutput):
+                    self._define_output(statement, output, name)
+            statement.code += (f"del {name}",)
+        else:
+            statement.defines = (tensor_record(name, node),)
+            if aliases:
+                statement.views = {name: aliases[0]}
+            self.tensors.add(name)
+        self._add(statement)
+
+    def _define_output(self, statement: StatementRecord, output: Any, base: str) -> None:
+        name = output.get_name()
+        access = base
+        for kind, index in output.indices:
+            access += f"['{index}']" if issubclass(kind, dict) else f"[{index}]"
+        statement.code += (f"{name} = {access}",)
+        aliases = output.get_inputs_that_alias_output()
+        if isinstance(output.layout, ir.NoneLayout):
+            return
+        record = tensor_record(name, output)
+        statement.defines += (record,)
+        if aliases and aliases[0] != base:
+            statement.views = {**statement.views, name: aliases[0]}
+        self.tensors.add(name)
+
+    def _multi_output(self, line: Any, text: tuple[str, ...]) -> None:
+        if line.arg_name not in self.tuples:
+            raise UnsupportedGraphError(
+                "Inductor takes an output of a call that lowtide did not see.",
+                found=" / ".join(text),
+                where=f"graph {self.graph.graph_id}, after {len(self.statements)} statements",
+                fix="report this with the model; backend='inductor' runs it meanwhile.",
+            )
+
+    def _mutating(self, node: Any, text: tuple[str, ...]) -> None:
+        self._add(
+            StatementRecord(
+                node.get_kernel_name() or type(node).__name__,
+                text,
+                reads=self._reads(node),
+                writes=tuple(node.get_mutation_names()),
+                call=_library_call(node),
+                origin=_model_line(node.get_origins()),
+            )
+        )
+
+    def _unbacked_definition(self, line: Any, text: tuple[str, ...]) -> None:
+        symbols = tuple(str(s) for s in (line.unbacked_bindings or {}))
+        for statement in reversed(self.statements):
+            if line.output_name in {d.name for d in statement.defines} or (
+                self.tuples.get(line.output_name) is statement
+            ):
+                # The tuple is dropped at the end of the statement: sizes are read before that.
+                tail = statement.code[-1:] if statement.code[-1].startswith("del ") else ()
+                head = statement.code[: len(statement.code) - len(tail)]
+                statement.code = (*head, *text, *tail)
+                statement.symbols += symbols
+                return
+        self._add(StatementRecord("sizes", text, reads=(line.output_name,), symbols=symbols))
+
+    def _dynamic_scalar(self, node: Any, text: tuple[str, ...]) -> None:
+        self._add(
+            StatementRecord(
+                "item",
+                tuple(t for t in text if t != f"{node.get_name()} = None"),
+                reads=self._reads(node),
+                symbols=tuple(str(s) for s in node.unbacked_bindings),
+            )
+        )
+
+    def _workspace_allocation(self, line: Any, text: tuple[str, ...]) -> None:
+        argument = line.node
+        size = sympy.sympify(argument.count) * get_dtype_size(argument.dtype)
+        name = argument.get_name()
+        self.allocations[name] = TensorRecord(
+            name=name,
+            dtype=str(argument.dtype),
+            shape=(sympy.sympify(argument.count),),
+            stride=(sympy.Integer(1),),
+            offset=sympy.Integer(0),
+            size_bytes=size,
+            device=str(argument.device),
+        )
+        self.tensors.add(name)
+
+    def _plain(self, text: tuple[str, ...]) -> None:
+        names = [n for t in text for n in identifiers(t)]
+        touched = tuple(dict.fromkeys(n for n in names if n in self.tensors))
+        if not touched:
+            return
+        match = re.fullmatch(r"(\w+)\.zero_\(\)", text[0]) if len(text) == 1 else None
+        if match:
+            self._add(StatementRecord("zero_", text, writes=(match.group(1),)))
+            return
+        raise UnsupportedGraphError(
+            "Inductor's wrapper holds a free-form line that lowtide cannot account for.",
+            found=" / ".join(text)[:160],
+            where=f"graph {self.graph.graph_id}, after {len(self.statements)} statements",
+            fix="use backend='inductor' for this model and report the line.",
+        )
+
+    def _add(self, statement: StatementRecord) -> None:
+        self.statements.append(statement)
+
+    # -- facts -----------------------------------------------------------------------------------------------
+
+    def _scheduler_node(self, buffer: str) -> Any:
+        return self.graph.scheduler.name_to_fused_node.get(self._operation_of(buffer))
+
+    def _operation_of(self, buffer: str) -> str:
+        scheduled = self.graph.scheduler.name_to_buf.get(buffer)
+        return scheduled.defining_op_name() if scheduled is not None else ""
+
+    def _reads(self, node: Any) -> tuple[str, ...]:
+        scheduled = self.graph.scheduler.name_to_node.get(node.get_operation_name())
+        names: Iterable[str]
+        names = (d.name for d in scheduled.read_writes.reads) if scheduled is not None else node.get_read_names()
+        real = self.graph.scheduler.mutation_real_name
+        return tuple(dict.fromkeys(n for n in (real.get(n, n) for n in names) if n in self.tensors))
+
+    def _check_names(self, statement: StatementRecord) -> None:
+        known = {*statement.reads, *statement.writes, *(d.name for d in statement.defines)}
+        used = {n for text in statement.code for n in identifiers(text) if n in self.tensors}
+        missing = used - known
+        if missing:
+            raise UnsupportedGraphError(
+                "A statement names tensors that its declared reads and writes leave out.",
+                found=f"{', '.join(sorted(missing))} in: {statement.code[0][:160]}",
+                where=f"statement {statement.op}",
+                fix="report this with the model; backend='inductor' runs it meanwhile.",
+            )
+
+    def _outputs(self) -> list[OutputRecord]:
+        outputs: list[OutputRecord] = []
+        references = self.wrapper.get_output_refs()
+        for value, code in zip(self.graph.graph_outputs, references, strict=True):
+            if isinstance(value, ir.NoneAsConstantBuffer):
+                outputs.append(OutputRecord("None", ()))
+            elif isinstance(value, ir.ShapeAsConstantBuffer):
+                outputs.append(OutputRecord(code, (), integer=sympy.sympify(value.expr)))
+            else:
+                reads = tuple(dict.fromkeys(n for n in identifiers(code) if n in self.tensors))
+                outputs.append(OutputRecord(code, reads, is_tensor=True))
+        return outputs
+
+    def _output_stride(self, output: Any) -> tuple[sympy.Expr, ...] | None:
+        if isinstance(output, ir.IRNode) and output.has_tensor_output():
+            return tuple(sympy.sympify(s) for s in output.get_layout().stride)
+        return None
+
+    def _ranges(self) -> dict[str, tuple[int | None, int | None]]:
+        ranges: dict[str, tuple[int | None, int | None]] = {}
+        for symbol, value in self.graph.sizevars.shape_env.var_to_range.items():
+            ranges[str(symbol)] = (_bound(value.lower), _bound(value.upper))
+        return ranges
+
+    def _sources(self) -> dict[str, str]:
+        found = self.graph.sizevars.shape_env.var_to_sources
+        return {str(symbol): str(sources[0].name) for symbol, sources in found.items() if sources}
+
+
+def _bound(value: Any) -> int | None:
+    # torch's symbolic infinity is no number of ours; sys.maxsize - 1 is its stand-in in some ranges.
+    if not getattr(value, "is_Integer", False):
+        return None
+    return int(value) if abs(int(value)) < 2**62 else None
+
+
+def _flatten(outputs: Any) -> list[Any]:
+    if isinstance(outputs, (list, tuple)):
+        return [leaf for output in outputs for leaf in _flatten(output)]
+    return [outputs]
+
+
+def _library_call(node: Any) -> LibraryCall | None:
+    operator = node.op_overload
+    if operator is None or not hasattr(operator, "_schema"):
+        name = node.get_kernel_name()
+        if not name:
+            return None
+        plain = tuple((f"arg{i}", _operand(x)) for i, x in enumerate(node.inputs))
+        return LibraryCall(str(name), plain)
+    if isinstance(node, ir.FallbackKernel):
+        args, kwargs = node.unflatten_args(node.inputs, node.constant_args)
+    else:
+        args, kwargs = [*node.inputs, *node.constant_args], dict(node.kwargs)
+    operands: list[tuple[str, Operand]] = []
+    parameters = operator._schema.arguments
+    for parameter, value in zip(parameters, args, strict=False):
+        operands.append((parameter.name, _operand(value)))
+    for name, value in kwargs.items():
+        operands.append((name, _operand(value)))
+    return LibraryCall(str(operator), tuple(operands))
+
+
+def _operand(value: Any) -> Operand:
+    if isinstance(value, ir.IRNode) and not isinstance(value, ir.ShapeAsConstantBuffer):
+        try:
+            layout = value.get_layout()
+            name = value.get_name()
+        except (NotImplementedError, AttributeError):
+            return Operand(None, None)
+        return Operand(
+            TensorRecord(
+                name,
+                str(value.get_dtype()),
+                tuple(sympy.sympify(s) for s in value.get_size()),
+                tuple(sympy.sympify(s) for s in layout.stride),
+                sympy.sympify(layout.offset),
+                sympy.Integer(0),
+                str(value.get_device()),
+            )
+        )
+    if isinstance(value, ir.ShapeAsConstantBuffer):
+        return Operand(None, value.expr)
+    if isinstance(value, (list, tuple)):
+        return Operand(None, [_operand(v) if isinstance(v, ir.IRNode) else v for v in value])
+    return Operand(None, value)
+
+
+def _is_random(node: Any) -> bool:
+    operator = node.op_overload
+    return operator is not None and torch.Tag.nondeterministic_seeded in getattr(operator, "tags", ())
+
+
+def _has_side_effect(node: Any) -> bool:
+    return bool(getattr(node, "has_side_effects", lambda: False)())
+
+
+def _model_line(origins: Iterable[Any]) -> str:
+    """The innermost line of the user's model that led to these fx nodes."""
+    for origin in origins:
+        trace = origin.meta.get("stack_trace") if hasattr(origin, "meta") else None
+        if not trace:
+            continue
+        frames = re.findall(r'File "([^"]+)", line (\d+)', trace)
+        if frames:
+            path, number = frames[-1]
+            return f"{path.rsplit('/', 1)[-1]}:{number}"
+    return ""

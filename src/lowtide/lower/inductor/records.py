@@ -1,0 +1,125 @@
+"""What one lowered graph consists of, as plain records: the adapter's output, before it becomes a Program.
+
+Sizes are still sympy expressions in the torch graph's own symbols; names are still those of the generated
+wrapper. `assemble.py` turns one or two of these into a `Program`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import sympy
+
+
+@dataclass(frozen=True, slots=True)
+class TensorRecord:
+    """A named tensor of the wrapper: where its elements lie and how many bytes its storage takes."""
+
+    name: str
+    dtype: str
+    shape: tuple[sympy.Expr, ...]
+    stride: tuple[sympy.Expr, ...]
+    offset: sympy.Expr
+    size_bytes: sympy.Expr
+    device: str
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """One argument of a library call: a tensor's metadata, or a plain value."""
+
+    tensor: TensorRecord | None
+    value: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class LibraryCall:
+    """The operator behind a call that Inductor did not generate, with its arguments in schema order."""
+
+    operator: str
+    operands: tuple[tuple[str, Operand], ...]
+
+
+@dataclass(slots=True)
+class StatementRecord:
+    """One step of the wrapper.
+
+    Attributes:
+        op: Kernel or operator name.
+        code: Python lines of the call, without allocation or release.
+        reads: Names read.
+        writes: Names changed in place; a name still waiting for its allocation is born here instead.
+        defines: Tensors that the call itself returns.
+        views: Defined name -> name whose storage it shares.
+        symbols: Integers that come to be known here (sizes known only at run time).
+        may_reuse: (born name, read name) pairs whose storage the kernel may share.
+        call: The library operator, when there is one.
+        workspace: (name, bytes) known from the wrapper itself.
+        random: Draws random numbers.
+        side_effect: Must keep its place among statements with effects.
+        origin: Source line of the model.
+    """
+
+    op: str
+    code: tuple[str, ...]
+    reads: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
+    defines: tuple[TensorRecord, ...] = ()
+    views: Mapping[str, str] = field(default_factory=dict)
+    symbols: tuple[str, ...] = ()
+    may_reuse: tuple[tuple[str, str], ...] = ()
+    call: LibraryCall | None = None
+    workspace: tuple[tuple[str, sympy.Expr], ...] = ()
+    random: bool = False
+    side_effect: bool = False
+    origin: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class InputRecord:
+    """A graph input: a tensor, an integer (`symbol`), or something opaque (both None)."""
+
+    name: str
+    tensor: TensorRecord | None = None
+    symbol: sympy.Expr | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OutputRecord:
+    """A graph output: the Python expression that makes it and the tensor name it reads, if any."""
+
+    code: str
+    reads: tuple[str, ...]
+    integer: sympy.Expr | None = None
+    is_tensor: bool = False
+
+
+@dataclass(slots=True)
+class GraphRecord:
+    """One graph as Inductor lowered it.
+
+    Attributes:
+        inputs: In call order.
+        statements: In wrapper order.
+        allocations: Tensors that the wrapper allocates before their first writer.
+        outputs: In graph order.
+        constants: Tensors the module holds; live before and after every call.
+        precomputed: Names the wrapper gives to size expressions.
+        ranges: Symbol name -> inclusive bounds (None: unbounded).
+        sources: Symbol name -> where dynamo found it, e.g. ``L['x'].size()[0]``.
+        output_strides: Per output, its strides, for restriding the backward's inputs.
+        module: The loaded module: its namespace has the kernels.
+        source: That module's text.
+    """
+
+    inputs: list[InputRecord]
+    statements: list[StatementRecord]
+    allocations: dict[str, TensorRecord]
+    outputs: list[OutputRecord]
+    constants: dict[str, TensorRecord]
+    precomputed: dict[str, sympy.Expr]
+    ranges: dict[str, tuple[int | None, int | None]]
+    sources: dict[str, str]
+    output_strides: list[tuple[sympy.Expr, ...] | None]
+    module: dict[str, Any] = field(default_factory=dict)
+    source: str = ""

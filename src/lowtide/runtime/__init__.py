@@ -1,0 +1,1 @@
+"""Running programs: emitted code, saved state, and the meter that checks what they take."""

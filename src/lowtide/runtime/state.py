@@ -1,0 +1,82 @@
+"""What stays alive between forward and backward, owned by the runtime and carried by autograd as one object.
+
+autograd sees a `SavedState` and nothing in it: the runtime may release every activation by itself. What
+autograd would have checked is checked here: that no tensor which others can reach was changed in place, and
+that a graph is not run backward twice after its state was released.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch._library.opaque_object import register_opaque_type
+from torch._opaque_base import OpaqueBase
+
+Backward = Callable[[list[Any], tuple[int, ...], list[Any]], list[Any]]
+
+
+class SavedState(OpaqueBase):
+    """The saved tensors and integers of one forward call.
+
+    Args:
+        tensors: Saved tensors in the emitted order; released by the backward call.
+        dims: Saved integers.
+        watched: Tensors that others can change: inputs, and second handles on outputs.
+        backward: Runs backward and releases the tensors.
+        backward_keeping: Runs backward and leaves every saved tensor as it is (`retain_graph=True`).
+    """
+
+    __slots__ = ("_backward", "_backward_keeping", "_dims", "_tensors", "_watched")
+
+    def __init__(
+        self,
+        tensors: list[Any],
+        dims: tuple[int, ...],
+        watched: Sequence[Any],
+        backward: Backward,
+        backward_keeping: Callable[[], Backward],
+    ) -> None:
+        self._tensors: list[Any] | None = tensors
+        self._dims = dims
+        # Inference tensors cannot be changed in a way that matters to autograd, and have no version.
+        self._watched = [(t, t._version) for t in watched if not t.is_inference()]
+        self._backward = backward
+        self._backward_keeping = backward_keeping
+
+    def run_backward(self, tangents: list[Any], *, keep: bool) -> list[Any]:
+        """Run backward once.
+
+        Args:
+            tangents: Gradients of the outputs; the list is emptied as they are used.
+            keep: Leave the state usable for another backward.
+
+        Raises:
+            RuntimeError: If the state was released by an earlier backward, or a saved tensor was changed in
+                place; the messages are those that autograd gives in the same situations.
+        """
+        if self._tensors is None:
+            raise RuntimeError(
+                "Trying to backward through the graph a second time (or directly access saved tensors after they "
+                "have already been freed). Saved intermediate values of the graph are freed when you call "
+                ".backward() or autograd.grad(). Specify retain_graph=True if you need to backward through the "
+                "graph a second time or if you need to access saved tensors after calling backward."
+            )
+        for tensor, version in self._watched:
+            if tensor._version != version:
+                raise RuntimeError(
+                    "one of the variables needed for gradient computation has been modified by an inplace "
+                    f"operation: [{tensor.type()} {list(tensor.shape)}] is at version {tensor._version}; expected "
+                    f"version {version} instead."
+                )
+        if keep:
+            return self._backward_keeping()(list(self._tensors), self._dims, tangents)
+        tensors, self._tensors, self._watched = self._tensors, None, []
+        return self._backward(tensors, self._dims, tangents)
+
+
+register_opaque_type(SavedState, typ="reference")
+
+
+def graph_is_kept() -> bool:
+    """Whether the backward now running was asked to keep its graph (`retain_graph` or `create_graph`)."""
+    return bool(torch._C._autograd._get_current_graph_task_keep_graph())

@@ -1,0 +1,84 @@
+r"""Chooses which values take over the storage of an operand that dies in the same statement.
+
+           step k           step k+1
+    a  ----------.
+                  \ kernel permits it, a dies here, b fits
+    b              '------------------
+
+While the statement runs only one of the two buffers exists, so its footprint drops by the smaller size. A
+choice never raises a footprint: the storage that b takes over would have been freed at this very step.
+"""
+
+from collections.abc import Mapping
+
+from lowtide.ir import BufferKind, Phase, Program
+from lowtide.symbolic import CompareTally, Verdict, compare
+
+
+def choose_in_place(
+    program: Program, *, across_boundary: bool = True, tally: CompareTally | None = None
+) -> Mapping[str, str]:
+    """Choose in-place reuse for a program in its present order.
+
+    Args:
+        program: Verified program.
+        across_boundary: Whether backward may write over storage that forward saved. Must be False when
+            backward is to run more than once on the same state.
+        tally: Counts the size comparisons made.
+
+    Returns:
+        Buffer -> buffer whose storage it takes over; chains are possible.
+
+    Guarantee: every choice is permitted by the kernel, proved to fit for all sizes in the scope, and lowers
+        or keeps each footprint. Among several candidates an equal size is preferred; otherwise first come.
+    Cost: O(statements + permissions) with one comparison per candidate that dies.
+    """
+    held = _held_buffers(program)
+    last = _last_steps(program)
+    root: dict[str, str] = {}
+    born_forward = {
+        program.values[name].buffer
+        for statement in program.statements
+        if statement.phase is Phase.FORWARD
+        for name in statement.defines
+    }
+    for step, statement in enumerate(program.statements):
+        taken: set[str] = set()
+        for defined in statement.defines:
+            buffer = program.values[defined].buffer
+            best: str | None = None
+            for wanted, read in statement.may_reuse:
+                donor = program.values[read].buffer
+                storage = root.get(donor, donor)
+                if wanted != defined or storage in taken or donor in held or storage in held:
+                    continue
+                if program.buffers[storage].kind is not BufferKind.INTERMEDIATE or last[donor] != step:
+                    continue
+                if statement.phase is Phase.BACKWARD and not across_boundary and storage in born_forward:
+                    continue
+                verdict = compare(
+                    program.buffers[buffer].size, program.buffers[storage].size, program.scope, tally=tally
+                ).verdict
+                if verdict is Verdict.EQUAL:
+                    best = donor
+                    break
+                if verdict is Verdict.LESS_EQUAL and best is None:
+                    best = donor
+            if best is not None:
+                storage = root.get(best, best)
+                root[buffer] = storage
+                taken.add(storage)
+    return root
+
+
+def _held_buffers(program: Program) -> frozenset[str]:
+    outputs = (*program.forward_outputs, *program.backward_outputs)
+    return frozenset(program.values[out.value].buffer for out in outputs if out.value is not None)
+
+
+def _last_steps(program: Program) -> dict[str, int]:
+    last: dict[str, int] = {}
+    for step, statement in enumerate(program.statements):
+        for name in (*statement.reads, *statement.writes, *statement.defines):
+            last[program.values[name].buffer] = step
+    return last
