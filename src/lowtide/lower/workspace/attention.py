@@ -45,8 +45,8 @@ def attention_backward(call: Call, machine: CpuMachine) -> tuple[Workspace, ...]
     """Workspace of `_scaled_dot_product_flash_attention_for_cpu_backward`.
 
     Per thread: scores and their gradient (query block × key block each), and row sums for one query block. Half
-    precision keeps both once more in its own type. A gradient of the output that does not lie densely in the order batch,
-    sequence, head, channel is copied first.
+    precision keeps both once more in its own type. A gradient of the output that does not lie densely in the order
+    batch, sequence, head, channel is copied first.
 
     Guarantee: exact. Row sums are allocated by each thread for itself: see `CpuMachine.counts_workers`.
     """
