@@ -1,6 +1,7 @@
 """Every error that lowtide raises says four things: what failed, what was found, where, what to do."""
 
 import ast
+import enum
 import importlib
 import inspect
 import types
@@ -47,6 +48,8 @@ def _value(hint: object, cls: type, name: str) -> object:
     if origin in (typing.Union, types.UnionType):
         return _value(typing.get_args(hint)[0], cls, name)
     simple: dict[object, object] = {str: f"<{name}>", int: 7, float: 0.5, bool: True, type(None): None, object: "thing"}
+    if isinstance(origin, type) and issubclass(origin, enum.Enum):
+        return next(iter(origin))
     if origin in simple:
         return simple[origin]
     if origin in (tuple, list, frozenset, set) or getattr(origin, "__name__", "") in (
@@ -89,7 +92,7 @@ def test_errors_are_lowtide_errors_or_a_callers_mistake():
     """Where the library raises by name, it is a LowtideError, or one of the few that mean a caller's mistake."""
     callers_mistake = {
         "TypeError", "ValueError", "KeyError", "IndexError", "AttributeError", "AssertionError", "StopIteration",
-        "NotImplementedError", "RuntimeError",
+        "NotImplementedError", "RuntimeError", "ZeroDivisionError",
     }  # fmt: skip
     ours = {cls.__name__ for cls in ERRORS} | {"LowtideError"}
     wrong = [

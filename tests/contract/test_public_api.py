@@ -9,7 +9,8 @@ from modules import module_files, module_names
 
 import lowtide
 
-PACKAGES = sorted(name for name, path in module_files() if path.name == "__init__.py" and name != "lowtide")
+# The rooms: `lowtide.symbolic`, `lowtide.ir`, ... A package inside a room keeps its own order.
+PACKAGES = sorted(name for name, path in module_files() if path.name == "__init__.py" and name.count(".") == 1)
 
 
 def test_every_public_name_can_be_loaded():
