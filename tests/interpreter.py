@@ -13,7 +13,7 @@ from lowtide.ir import BufferKind, Flag, Phase, Program, Statement
 from lowtide.symbolic import evaluate
 
 
-class Broken(Exception):
+class BrokenError(Exception):
     """The program cannot even run in this order."""
 
 
@@ -53,7 +53,7 @@ def observe(program: Program, order: Sequence[int], reuse: Mapping[str, str], va
     for number in order:
         statement = program.statements[number]
         if phase is Phase.BACKWARD and statement.phase is Phase.FORWARD:
-            raise Broken("phases mixed")
+            raise BrokenError("phases mixed")
         phase = statement.phase
         _run(machine, statement)
     outputs = [
@@ -78,7 +78,7 @@ def is_wrong(program: Program, order: Sequence[int], reuse: Mapping[str, str], h
         try:
             if observe(program, order, reuse, valuation) != expected:
                 return True
-        except Broken:
+        except BrokenError:
             return True
     return False
 
@@ -92,11 +92,11 @@ def _run(machine: Machine, statement: Statement) -> None:
     program = machine.program
     for dim in _dims(program, statement):
         if dim not in machine.dims:
-            raise Broken(f"{statement.name} needs {dim}")
+            raise BrokenError(f"{statement.name} needs {dim}")
     used = statement.reads + statement.writes
     for name in used:
         if name not in machine.values:
-            raise Broken(f"{statement.name} needs {name}")
+            raise BrokenError(f"{statement.name} needs {name}")
     sight = tuple(machine.values[name].contents for name in used)
     if Flag.RANDOM in statement.flags:
         machine.drawn += 1
@@ -140,14 +140,14 @@ def _place(
     passed: set[str] = set()
     while home in machine.reuse:
         if home in passed:
-            raise Broken("circle")
+            raise BrokenError("circle")
         passed.add(home)
         home = machine.reuse[home]
     planned = home != buffer
     storage = machine.storages.get(home)
     if storage is None:
         if planned:
-            raise Broken(f"{home} is not there to be taken over")
+            raise BrokenError(f"{home} is not there to be taken over")
         storage = machine.storages[home] = Storage(0, machine.size(home), home)
         return storage
     if not statement.allocates or storage in fresh.values() or machine.size(buffer) > storage.size:

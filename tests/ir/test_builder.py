@@ -11,7 +11,11 @@ def test_binds_variables_to_input_axes_and_adds_the_others_as_inputs():
         .bind("c", "a * 2").build()
     )  # fmt: skip
     assert program.inputs == ("x", "y", "a")
-    assert program.entry_dims == (DimBinding("a", "a", None), DimBinding("b", "x", 1), DimBinding("c", "", None, "a * 2"))
+    assert program.entry_dims == (
+        DimBinding("a", "a", None),
+        DimBinding("b", "x", 1),
+        DimBinding("c", "", None, "a * 2"),
+    )
 
 
 def test_sizes_and_strides_come_from_shapes():

@@ -4,7 +4,7 @@ from lowtide.analysis.cost import CostSummary, sum_exprs, total_cost
 from lowtide.analysis.dependence import Dependence, DependenceGraph, DependenceKind, dependences, is_valid_order
 from lowtide.analysis.liveness import LiveRange, live_ranges
 from lowtide.analysis.order import OrderError, resolve_order
-from lowtide.analysis.peak import peak_of_rows
+from lowtide.analysis.peak_expression import peak_of_rows
 from lowtide.analysis.profile import (
     FootprintOverflowError,
     LiveBytes,

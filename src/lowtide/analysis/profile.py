@@ -24,10 +24,10 @@ import numpy.typing as npt
 
 from lowtide.analysis.liveness import LiveRange, live_ranges
 from lowtide.analysis.order import resolve_order
-from lowtide.analysis.peak import peak_of_rows
+from lowtide.analysis.peak_expression import peak_of_rows
 from lowtide.errors import LowtideError
 from lowtide.ir import Program
-from lowtide.symbolic import Expr, const, evaluate
+from lowtide.symbolic import BatchEvaluator, Expr, compile_batch, const, evaluate
 from lowtide.symbolic.terms import Monomial
 
 Integers: TypeAlias = npt.NDArray[np.int64]
@@ -74,6 +74,7 @@ class PeakFact:
 class _Cache:
     """What a profile computes at most once."""
 
+    evaluators: list[BatchEvaluator] = field(default_factory=list[BatchEvaluator])
     peaks: list[Expr] = field(default_factory=list[Expr])
 
 
@@ -121,7 +122,9 @@ class MemoryProfile:
 
         Cost: one evaluation of each distinct monomial and one matrix product; no loop over the steps.
         """
-        values = [evaluate(Expr({monomial: 1}), valuation) for monomial in self._monomials]
+        if not self._cache.evaluators:
+            self._cache.evaluators.append(compile_batch([Expr({monomial: 1}) for monomial in self._monomials]))
+        values = self._cache.evaluators[0].integers_at(valuation)
         if not values or not len(self._rows):
             return np.zeros(len(self._rows), dtype=np.int64)
         largest: list[int] = [int(number) for number in np.abs(self._rows).max(axis=0)]
