@@ -97,6 +97,7 @@ def compile_batch(expressions: Iterable[Expr]) -> BatchEvaluator:
     Cost: linear in the number of terms, once.
 
     Example:
+        >>> from lowtide.symbolic import compile_batch, dim
         >>> compile_batch([dim("s") * 4, dim("s") ** 2]).integers_at({"s": 5})
         [20, 25]
     """

@@ -1,8 +1,8 @@
 """Proved bounds of an expression over a scope."""
 
-from lowtide.symbolic.atoms import FloorDiv
+from lowtide.symbolic.atoms import FloorDiv, Max
 from lowtide.symbolic.bernstein import bernstein_coefficients
-from lowtide.symbolic.cases import open_floor
+from lowtide.symbolic.cases import only_helps, open_floor
 from lowtide.symbolic.expression import Expr
 from lowtide.symbolic.interval import Box, Interval, lower_bound, shift_to_corner
 from lowtide.symbolic.relations import Relations
@@ -20,6 +20,8 @@ from lowtide.symbolic.terms import (
 )
 
 OPEN_LIMIT = 6
+# How many combinations of arguments of maxima are looked at.
+CASE_LIMIT = 16
 
 
 def bounds(expression: Expr, scope: Scope) -> Interval:
@@ -39,6 +41,7 @@ def bounds(expression: Expr, scope: Scope) -> Interval:
     Guarantee: low is a lower bound and high an upper bound, in exact arithmetic.
 
     Example:
+        >>> from lowtide.symbolic import Scope, bounds, parse
         >>> bounds(parse("seq - floor(seq/2)"), Scope({"seq": (1, 10)}))
         (1, 5)
     """
@@ -49,7 +52,7 @@ def bounds(expression: Expr, scope: Scope) -> Interval:
 
 
 def _lower(terms: Terms, relations: Relations) -> int | None:
-    best = _lower_on_box(terms, relations.box)
+    best = _larger(_lower_on_box(terms, relations.box), _lower_by_cases(terms, relations.box, CASE_LIMIT))
     for fact in relations.facts:
         for lead, size in fact.items():
             for monomial, coefficient in terms.items():
@@ -61,6 +64,25 @@ def _lower(terms: Terms, relations: Relations) -> int | None:
                         scaled = {tuple(sorted(factor + other)): times * value for other, value in fact.items()}
                         best = _larger(best, _lower_on_box(subtract_terms(terms, scaled), relations.box))
     return best
+
+
+def _lower_by_cases(terms: Terms, box: Box, limit: int) -> int | None:
+    """Put each argument in place of a maximum: one of them is its value, and where it only helps any one will do."""
+    maxima = [atom for atom in atoms_of(terms) if isinstance(atom, Max) and len(atom.arguments) <= limit]
+    if not maxima:
+        return None
+    atom = max(maxima, key=lambda found: (len(found), found))
+    lows: list[int | None] = []
+    for argument in atom.arguments:
+        try:
+            case = substitute_terms(terms, {atom: argument})
+        except ZeroDivisionError:
+            return None
+        lows.append(_larger(_lower_on_box(case, box), _lower_by_cases(case, box, limit // len(atom.arguments))))
+    known = [low for low in lows if low is not None]
+    if only_helps(terms, atom, box):
+        return max(known, default=None)
+    return min(known) if len(known) == len(lows) else None
 
 
 def _lower_on_box(terms: Terms, box: Box) -> int | None:

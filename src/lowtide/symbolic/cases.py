@@ -35,6 +35,8 @@ from lowtide.symbolic.terms import (
 
 RESIDUE_LIMIT = 64
 DEPTH_LIMIT = 24
+# Up to this many arguments of a maximum, what its largest argument exceeds is used as facts.
+FACTS_LIMIT = 4
 
 
 def prove_by_cases(terms: Terms, box: Box, facts: Sequence[Terms], effort: Effort) -> bool:
@@ -65,7 +67,7 @@ def _prove(terms: Terms, scale: Terms, box: Box, facts: Sequence[Terms], effort:
     claim = subtract_terms(add_terms(terms, scale), {ONE: 1})
     if prove_nonnegative(claim, box, facts, effort) is not None:
         return True
-    atom = _atom_to_open(terms)
+    atom = _atom_to_open(terms, box)
     if isinstance(atom, Max):
         return _open_max(atom, terms, scale, box, facts, effort, depth)
     if isinstance(atom, FloorDiv):
@@ -77,29 +79,42 @@ def _prove(terms: Terms, scale: Terms, box: Box, facts: Sequence[Terms], effort:
     return False
 
 
-def _atom_to_open(terms: Terms) -> Atom | None:
-    """Return the atom to open next: maxima before floors, those that others do not contain first."""
-    opened = [atom for atom in atoms_of(terms) if not is_variable(atom)]
-    return max(opened, key=lambda atom: (isinstance(atom, Max), len(atom), atom), default=None)
+def _atom_to_open(terms: Terms, box: Box) -> Atom | None:
+    """Return the atom to open next: maxima that may hurt, then those that only help, then floors.
+
+    Of several, one that no other contains. A maximum that only helps needs one good argument, and which one that is may
+    depend on the argument that stands for another, so it comes later.
+    """
+    best: tuple[int, int, Atom] | None = None
+    for atom in atoms_of(terms):
+        if not is_variable(atom):
+            rank = 0 if not isinstance(atom, Max) else 1 if only_helps(terms, atom, box) else 2
+            best = max(best or (0, 0, ""), (rank, len(atom), atom))
+    return None if best is None else best[2]
 
 
 def _open_max(
     atom: Max, terms: Terms, scale: Terms, box: Box, facts: Sequence[Terms], effort: Effort, depth: int
 ) -> bool:
-    if _only_helps(terms, atom, box):
-        for argument in atom.arguments:
+    cases: list[tuple[Terms, Terms]] = []
+    for argument in atom.arguments:
+        case = _choose_argument(terms, atom, argument)
+        if case is None:
+            return False
+        cases.append((case, argument))
+    if only_helps(terms, atom, box):
+        # An argument that cancels most is most likely to do.
+        for case, _ in sorted(cases, key=lambda pair: len(pair[0])):
             if effort.leaves <= 0:
-                return False
-            case = _choose_argument(terms, atom, argument)
-            if case is None:
                 return False
             claim = subtract_terms(add_terms(case, scale), {ONE: 1})
             if prove_nonnegative(claim, box, facts, effort) is not None:
                 return True
-    for argument in atom.arguments:
-        largest = [subtract_terms(argument, other) for other in atom.arguments if other is not argument]
-        case = _choose_argument(terms, atom, argument)
-        if case is None or not _prove(case, scale, box, [*facts, *largest], effort, depth + 1):
+    for case, argument in cases:
+        largest: list[Terms] = []
+        if len(cases) <= FACTS_LIMIT:
+            largest = [subtract_terms(argument, other) for _, other in cases if other is not argument]
+        if not _prove(case, scale, box, [*facts, *largest], effort, depth + 1):
             return False
     return True
 
@@ -112,7 +127,7 @@ def _choose_argument(terms: Terms, atom: Max, argument: Terms) -> Terms | None:
         return None
 
 
-def _only_helps(terms: Terms, atom: Atom, box: Box) -> bool:
+def only_helps(terms: Terms, atom: Atom, box: Box) -> bool:
     """Say whether the polynomial grows with an atom: its factors are >= 0 and it is in no other atom."""
     for monomial, coefficient in terms.items():
         for other in monomial:

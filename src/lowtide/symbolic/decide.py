@@ -76,6 +76,7 @@ def compare(left: Expr | int, right: Expr | int, scope: Scope, *, tally: Compare
         milliseconds else.
 
     Example:
+        >>> from lowtide.symbolic import Scope, compare, dim
         >>> compare(dim("s") ** 2, 1000000 * dim("s"), Scope({"s": (1, 4096)})).verdict
         <Verdict.LESS_EQUAL: 'at most: a <= b, proved'>
     """

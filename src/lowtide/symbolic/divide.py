@@ -92,12 +92,19 @@ def _merge_nested(rest: Terms, constant: int, divisor: int) -> Terms | None:
         inner = atom.constant_denominator
         others = {other: value for other, value in rest.items() if other != monomial}
         others = scale_terms(add_terms(others, constant_terms(constant)), inner)
-        if residue == 1:
-            return _divide_by_constant(add_terms(others, atom.numerator), inner * divisor)
+        plus = add_terms(others, atom.numerator)
         # -floor(x/a) = floor((a - 1 - x)/a), and the coefficient -1 stands for divisor - 1 once it is pulled out.
-        others = add_terms(subtract_terms(others, atom.numerator), constant_terms(inner - 1))
-        return add_terms(_divide_by_constant(others, inner * divisor), {monomial: 1})
+        minus = add_terms(subtract_terms(others, atom.numerator), constant_terms(inner - 1))
+        if residue == 1 and (divisor > 2 or not _has_smaller_residues(minus, plus, inner * divisor)):
+            return _divide_by_constant(plus, inner * divisor)
+        return add_terms(_divide_by_constant(minus, inner * divisor), {monomial: 1})
     return None
+
+
+def _has_smaller_residues(left: Terms, right: Terms, divisor: int) -> bool:
+    """Compare what two numerators leave: of 3*h + 2 and h + 3 over 4, ceil(ceil(h/2)/2) becomes the second."""
+    monomials = sorted({*left, *right}, key=monomial_key, reverse=True)
+    return [left.get(m, 0) % divisor for m in monomials] < [right.get(m, 0) % divisor for m in monomials]
 
 
 def _divide_by_polynomial(numerator: Terms, denominator: Terms) -> Terms:

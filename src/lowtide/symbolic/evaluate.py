@@ -63,6 +63,7 @@ def evaluate(expression: Expr, valuation: Mapping[str, int]) -> int:
     Cost: O(size of the expression). For many expressions at one valuation use `compile_batch`.
 
     Example:
+        >>> from lowtide.symbolic import dim, evaluate
         >>> evaluate(dim("seq") * 4 // 3, {"seq": 10})
         13
     """

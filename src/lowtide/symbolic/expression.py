@@ -6,7 +6,8 @@ of expressions. `mod`, `ceil` and `min` are rewritten into them:
     a mod b = a - b*floor(a/b)      ceil(a/b) = -floor(-a/b)      min(a, b) = -max(-a, -b)
 
 `==` is structural and total: it compares normal forms. Polynomials are equal exactly when they are the same
-function; with floors and maxima equal functions may have different forms, and `compare` decides those.
+function. With floors and maxima equal functions may have different forms (floor((s+1)/4) + floor((s+3)/4) is
+floor((s+1)/2)); `compare` decides those.
 
 Division follows Python: floor division rounds towards minus infinity, and the sign of a remainder is the sign of
 the divisor. Where a denominator is zero an expression has no value; evaluating it there raises.
@@ -202,7 +203,14 @@ def floor_div(numerator: Expr | int, denominator: Expr | int) -> Expr:
 
 
 def ceil_div(numerator: Expr | int, denominator: Expr | int) -> Expr:
-    """Return ceil(numerator / denominator), as -floor(-numerator / denominator)."""
+    """Return ceil(numerator / denominator), as -floor(-numerator / denominator).
+
+    For an integer denominator n > 0 it is floor((numerator + n - 1) / n), which nests better: ceil(ceil(s/2)/2) is
+    ceil(s/4).
+    """
+    below = terms_of(denominator)
+    if is_constant(below) and below.get(ONE, 0) > 0:
+        return Expr(floor_div_terms(add_terms(terms_of(numerator), constant_terms(below[ONE] - 1)), below))
     return Expr(scale_terms(floor_div_terms(scale_terms(terms_of(numerator), -1), terms_of(denominator)), -1))
 
 

@@ -20,6 +20,7 @@ def render_python(expression: Expr) -> str:
     ZeroDivisionError when the source runs.
 
     Example:
+        >>> from lowtide.symbolic import parse
         >>> render_python(parse("3*s^2 - floor(s/2)"))
         '3*s*s - s//2'
     """
