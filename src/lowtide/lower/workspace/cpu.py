@@ -17,14 +17,71 @@ from types import MappingProxyType
 from lowtide.ir import Workspace
 from lowtide.lower.workspace.attention import attention_backward, attention_forward
 from lowtide.lower.workspace.call import Call
+from lowtide.lower.workspace.groups import grouped_mm_fallback
+from lowtide.lower.workspace.indexing import embedding_dense_backward, index, scatter_reduce
 from lowtide.lower.workspace.machine import CpuMachine
+from lowtide.lower.workspace.ordering import cumsum, histc, sort
+from lowtide.lower.workspace.pooling import pool
+from lowtide.lower.workspace.products import addmm, baddbmm, bmm, mm
 
 WorkspaceFormula = Callable[[Call, CpuMachine], tuple[Workspace, ...]]
 
+
+def nothing(call: Call, machine: CpuMachine) -> tuple[Workspace, ...]:
+    """No workspace, whatever the arguments."""
+    del call, machine
+    return ()
+
+
+# Operators that never take a workspace, for any arguments that were tried: see docs/workspaces.md.
+_NOTHING = (
+    "aten._local_scalar_dense",
+    "aten.embedding",
+    "aten.empty",
+    "aten.gather",
+    "aten.grid_sampler_2d",
+    "aten.index_add",
+    "aten.index_select",
+    "aten.nonzero",
+    "aten.rand",
+    "aten.randint",
+    "aten.randn",
+    "aten.scatter",
+    "aten.scatter_add",
+    "aten.topk",
+)
+_POOLS = (
+    "aten._adaptive_avg_pool2d",
+    "aten._adaptive_avg_pool2d_backward",
+    "aten.adaptive_max_pool2d",
+    "aten.adaptive_max_pool2d_backward",
+    "aten.avg_pool2d",
+    "aten.avg_pool2d_backward",
+    "aten.max_pool2d_with_indices",
+    "aten.max_pool2d_with_indices_backward",
+)
+
 CPU_WORKSPACES: Mapping[str, WorkspaceFormula] = MappingProxyType(
     {
+        **dict.fromkeys(_NOTHING, nothing),
+        **dict.fromkeys(_POOLS, pool),
         "aten._scaled_dot_product_flash_attention_for_cpu": attention_forward,
         "aten._scaled_dot_product_flash_attention_for_cpu_backward": attention_backward,
+        "aten.mm": mm,
+        "aten.addmm": addmm,
+        "aten.bmm": bmm,
+        "aten.baddbmm": baddbmm,
+        "aten.sort": sort,
+        "aten.histc": histc,
+        "aten.cumsum": cumsum,
+        "aten.cumprod": cumsum,
+        "aten.index": index,
+        "aten.index_put": index,
+        "aten._unsafe_index_put": index,
+        "aten.scatter_reduce": scatter_reduce,
+        "aten.embedding_dense_backward": embedding_dense_backward,
+        "transformers.grouped_mm_fallback": grouped_mm_fallback,
+        "transformers.grouped_mm_fallback_backward": grouped_mm_fallback,
     }
 )
 
@@ -42,8 +99,12 @@ def operator_family(operator: str) -> str:
 
 
 def find_cpu_workspace(call: Call, machine: CpuMachine) -> tuple[Workspace, ...]:
-    """Return the workspace of a CPU operator: none, known sizes, or a named unknown one."""
-    formula = CPU_WORKSPACES.get(operator_family(call.operator))
+    """Return the workspace of a CPU operator: none, known sizes, or a named unknown one.
+
+    An operator that changes its first argument in place (`scatter_add_`) shares the formula of the other form.
+    """
+    family = operator_family(call.operator)
+    formula = CPU_WORKSPACES.get(family) or CPU_WORKSPACES.get(family.removesuffix("_"))
     if formula is None:
         return (Workspace(call.operator, None),)
     return formula(call, machine)
