@@ -4,7 +4,6 @@
 graph passes. The partition function and the inner compiler are ours.
 """
 
-import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -12,34 +11,24 @@ import sympy
 import torch
 import torch._functorch.config as functorch_config
 from torch._inductor.compile_fx import compile_fx, compile_fx_inner
-from torch._inductor.utils import output_node
 from torch.utils._sympy.printers import PythonPrinter
 
-from lowtide.lower.inductor.assemble import Assembled, Joint, assemble_program
-from lowtide.lower.inductor.hints import canonical_hints
 from lowtide.lower.inductor.lowering import lower_graph
-from lowtide.lower.inductor.output_code import Artifact, BackwardCode, ForwardCode, Loader, pick_kernels
-from lowtide.lower.inductor.partition import BACKWARD_KEY, FORWARD_KEY, LowtidePartitioner, _shape_env
-from lowtide.lower.inductor.records import GraphRecord
-
-
-@dataclasses.dataclass(frozen=True)
-class Hooks:
-    """What the runtime brings to the pipeline.
-
-    Attributes:
-        plan: Makes the picklable payload of an artifact from a program.
-        load: Makes something runnable of an artifact and its kernels.
-        keep_graph: Whether the running backward must keep its state.
-        state_value: An example of the opaque state.
-        identity: Identifies version and options in torch's cache keys.
-    """
-
-    plan: Callable[[Assembled], Any]
-    load: Loader
-    keep_graph: Callable[[], bool]
-    state_value: Callable[[], Any]
-    identity: str
+from lowtide.lower.inductor.output_code import Artifact, BackwardCode, ForwardCode, pick_kernels
+from lowtide.lower.inductor.partition import LowtidePartitioner
+from lowtide.lower.joint import (
+    BACKWARD_KEY,
+    FORWARD_KEY,
+    Assembled,
+    GraphRecord,
+    Hooks,
+    Joint,
+    assemble_program,
+    canonical_hints,
+    compile_title,
+    output_node,
+    shape_env_of,
+)
 
 
 def compile_with_inductor(
@@ -65,7 +54,7 @@ def compile_with_inductor(
 
     Cost: what torch.compile takes, plus time linear in the program.
     """
-    title = _title(gm)
+    title = compile_title()
 
     def finish(joint: Joint) -> tuple[ForwardCode, BackwardCode | None]:
         assembled = assemble_program(title, joint)
@@ -88,7 +77,7 @@ def compile_with_inductor(
         elif BACKWARD_KEY in graph.meta:
             return graph.meta[BACKWARD_KEY].code
         elif kwargs.get("is_inference"):
-            with canonical_hints(_shape_env(graph)):
+            with canonical_hints(shape_env_of(graph)):
                 record = lower_graph(
                     graph, inputs, static_input_idxs=kwargs.get("static_input_idxs", ()), is_inference=True
                 )
@@ -101,11 +90,6 @@ def compile_with_inductor(
     patches = {**config_patches, "custom_partitioner_fn": partitioner}
     with functorch_config.patch(bundled_autograd_cache=True, force_non_lazy_backward_lowering=True):
         return compile_fx(gm, example_inputs, inner_compile=inner_compile, config_patches=patches)
-
-
-def _title(gm: torch.fx.GraphModule) -> str:
-    compile_id = torch._guards.CompileContext.current_compile_id()
-    return f"graph_{compile_id}".replace("/", "_") if compile_id is not None else "graph"
 
 
 def _artifact(title: str, joint: Joint, assembled: Assembled, payload: Any) -> Artifact:

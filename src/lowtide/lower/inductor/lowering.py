@@ -10,7 +10,7 @@ from torch._inductor.cudagraph_utils import BoxedDeviceIndex
 from torch._inductor.utils import BoxedBool
 
 from lowtide.lower.inductor.recording import recording
-from lowtide.lower.inductor.records import GraphRecord
+from lowtide.lower.joint import GraphRecord
 
 _graph_ids = itertools.count()
 

@@ -13,7 +13,7 @@ from torch._inductor.codecache import PyCodeCache
 from torch._inductor.output_code import OutputCode
 from torch._inductor.utils import set_tracing_context_output_strides
 
-from lowtide.lower.inductor.assemble import KernelSource
+from lowtide.lower.joint import KernelSource
 
 
 @dataclasses.dataclass(frozen=True)

@@ -5,7 +5,6 @@ AOTAutograd gets graphs of the right signature whose compiled form is that progr
 outputs and one opaque state, backward takes the state and the tangents.
 """
 
-import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,31 +14,20 @@ import torch.fx as fx
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch._guards import TracingContext
 from torch._inductor.custom_graph_pass import CustomPartitionerFn
-from torch._inductor.utils import count_tangents, num_fw_fixed_arguments, output_node
-from torch.utils import _pytree as pytree
+from torch._inductor.utils import count_tangents, num_fw_fixed_arguments
 
-from lowtide.lower.inductor.assemble import Joint
-from lowtide.lower.inductor.hints import canonical_hints
 from lowtide.lower.inductor.lowering import lower_graph
-from lowtide.lower.inductor.records import GraphRecord
-
-FORWARD_KEY = "lowtide_forward"
-BACKWARD_KEY = "lowtide_backward"
-
-
-def stub_call(*_: Any) -> Any:
-    """Stands for a compiled program in the stub graphs; never called."""
-    raise AssertionError("bug: a stub graph was run")
-
-
-class Handle:
-    """Carries a compiled callable through copies of a stub graph's metadata."""
-
-    def __init__(self, code: Any) -> None:
-        self.code = code
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> "Handle":
-        return self
+from lowtide.lower.joint import (
+    BACKWARD_KEY,
+    FORWARD_KEY,
+    GraphRecord,
+    Handle,
+    Joint,
+    canonical_hints,
+    make_stubs,
+    output_node,
+    shape_env_of,
+)
 
 
 class LowtidePartitioner(CustomPartitionerFn):
@@ -81,10 +69,10 @@ class LowtidePartitioner(CustomPartitionerFn):
     ) -> tuple[fx.GraphModule, fx.GraphModule]:
         """Split `gm`, lower both halves and return stubs."""
         num_forward_outputs: int = kwargs["num_fwd_outputs"]
-        shape_env = _shape_env(gm)
+        shape_env = shape_env_of(gm)
         with canonical_hints(shape_env):
             forward, backward = min_cut_rematerialization_partition(gm, joint_inputs, **kwargs)
-            forward_stub, backward_stub = self._stubs(forward, backward, num_forward_outputs)
+            forward_stub, backward_stub = make_stubs(forward, backward, num_forward_outputs, self._state_value())
             joint = self._lower(forward, backward, num_forward_outputs, shape_env)
         forward_code, backward_code = self._compile_joint(joint)
         forward_stub.meta[FORWARD_KEY] = Handle(forward_code)
@@ -115,66 +103,9 @@ class LowtidePartitioner(CustomPartitionerFn):
         )
         return Joint(forward_record, backward_record, num_forward_outputs, saved)
 
-    def _stubs(
-        self, forward: fx.GraphModule, backward: fx.GraphModule, num_forward_outputs: int
-    ) -> tuple[fx.GraphModule, fx.GraphModule]:
-        outputs = list(output_node(forward).args[0])  # type: ignore[arg-type]
-        saved = {out.name for out in outputs[num_forward_outputs:]}
-        state = self._state_value()
-        graph = fx.Graph()
-        copies = {n.name: _copy_placeholder(graph, n) for n in forward.graph.nodes if n.op == "placeholder"}
-        call = graph.call_function(stub_call, tuple(copies.values()))
-        results: list[Any] = []
-        for index, out in enumerate(outputs[:num_forward_outputs]):
-            if not isinstance(out, fx.Node):
-                results.append(out)
-            elif out.name in copies:
-                results.append(copies[out.name])
-            else:
-                item = graph.call_function(operator.getitem, (call, index))
-                item.meta = dict(out.meta)
-                results.append(item)
-        carried = graph.call_function(operator.getitem, (call, num_forward_outputs), name="lowtide_state")
-        carried.meta = {"val": state}
-        graph.output((*results, carried))
-
-        back = fx.Graph()
-        placeholder = back.placeholder("lowtide_state")
-        placeholder.meta = {"val": state}
-        rest = [
-            _copy_placeholder(back, n) for n in backward.graph.nodes if n.op == "placeholder" and n.name not in saved
-        ]
-        call = back.call_function(stub_call, (placeholder, *rest))
-        gradients: list[Any] = []
-        for index, out in enumerate(pytree.arg_tree_leaves(*output_node(backward).args)):
-            if not isinstance(out, fx.Node):
-                gradients.append(out)
-                continue
-            item = back.call_function(operator.getitem, (call, index))
-            item.meta = dict(out.meta)
-            gradients.append(item)
-        back.output(tuple(gradients))
-        return fx.GraphModule(torch.nn.Module(), graph), fx.GraphModule(torch.nn.Module(), back)
-
-
-def _copy_placeholder(graph: fx.Graph, node: fx.Node) -> fx.Node:
-    copy = graph.placeholder(str(node.target), type_expr=node.type)
-    copy.meta = dict(node.meta)
-    return copy
-
 
 def _placeholder_values(gm: fx.GraphModule) -> list[Any]:
     return [n.meta["val"] for n in gm.graph.nodes if n.op == "placeholder"]
-
-
-def _shape_env(gm: fx.GraphModule) -> Any:
-    for node in gm.graph.nodes:
-        value = node.meta.get("val")
-        if isinstance(value, torch.SymInt):
-            return value.node.shape_env
-        if isinstance(value, torch._subclasses.FakeTensor):
-            return value.fake_mode.shape_env
-    return None
 
 
 def _restride(

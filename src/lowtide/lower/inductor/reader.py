@@ -18,9 +18,17 @@ from torch._inductor.codegen import wrapper as inductor_wrapper
 from torch._inductor.utils import get_dtype_size
 from torch._inductor.virtualized import V
 
-from lowtide.errors import LowtideError
+from lowtide.lower.inductor.device_lines import (
+    PINNED,
+    aligned_input,
+    check_single_device,
+    device_copy,
+    triton_roles,
+    use_aligned,
+    without_streams,
+)
 from lowtide.lower.inductor.in_place import InPlaceFinder
-from lowtide.lower.inductor.records import (
+from lowtide.lower.joint import (
     GraphRecord,
     InputRecord,
     LibraryCall,
@@ -28,18 +36,11 @@ from lowtide.lower.inductor.records import (
     OutputRecord,
     StatementRecord,
     TensorRecord,
+    UnsupportedGraphError,
+    bound_of,
+    identifiers,
+    model_line,
 )
-
-_IDENTIFIER = re.compile(r"(?<![\w.'\"])([A-Za-z_]\w*)")
-
-
-class UnsupportedGraphError(LowtideError):
-    """A graph uses something that the adapter cannot account for."""
-
-
-def identifiers(text: str) -> list[str]:
-    """The identifiers of a Python fragment that are not attributes."""
-    return _IDENTIFIER.findall(text)
 
 
 def read_graph(wrapper: Any) -> GraphRecord:
@@ -73,8 +74,13 @@ def tensor_record(name: str, node: Any) -> TensorRecord:
         stride=tuple(sympy.sympify(s) for s in layout.stride),
         offset=sympy.sympify(layout.offset),
         size_bytes=sympy.sympify(_storage_size(node)) * get_dtype_size(dtype),
-        device=str(node.get_device()),
+        device=_device_of(node),
     )
+
+
+def _device_of(node: Any) -> str:
+    pinned = isinstance(node, ir.Buffer) and node.get_is_pinned()
+    return PINNED if pinned else str(node.get_device())
 
 
 def _storage_size(node: Any) -> Any:
@@ -92,6 +98,9 @@ class _GraphReader:
         self.tensors: set[str] = set()
         self.tuples: dict[str, StatementRecord] = {}
         self.in_place = InPlaceFinder(self.graph)
+        self.devices: set[int] = set()
+        self.numels: tuple[str, ...] = ()
+        self.aligned: dict[str, str] = {}
 
     def read(self) -> GraphRecord:
         inputs = self._inputs()
@@ -151,7 +160,7 @@ class _GraphReader:
     # -- lines -----------------------------------------------------------------------------------------------
 
     def _line(self, recorded: Any) -> None:
-        line, text = recorded.line, recorded.text()
+        line, text = recorded.line, without_streams(recorded.text())
         if isinstance(line, inductor_wrapper.AllocateLine):
             name = line.node.get_name()
             if isinstance(line.node, ir.Buffer):
@@ -167,10 +176,15 @@ class _GraphReader:
                 inductor_wrapper.NullLine,
                 inductor_wrapper.CommentLine,
                 inductor_wrapper.KernelDefinitionLine,
-                inductor_wrapper.SymbolicCallArgLine,
+                inductor_wrapper.ExitDeviceContextManagerLine,
             ),
         ):
             return
+        elif isinstance(line, inductor_wrapper.EnterDeviceContextManagerLine):
+            self.devices.add(line.device_idx)
+            check_single_device(self.devices, f"graph {self.graph.graph_id}")
+        elif isinstance(line, inductor_wrapper.SymbolicCallArgLine):
+            self.numels += text  # names a size that the next kernel call takes
         elif isinstance(line, inductor_wrapper.ReinterpretLine):
             self._view(line.reused_as, line.node.get_name(), text)
         elif isinstance(line, inductor_wrapper.ReuseLine):
@@ -219,37 +233,23 @@ class _GraphReader:
         self._add(
             StatementRecord(
                 line.kernel_name,
-                text,
+                (*self.numels, *text),
                 reads=tuple(dict.fromkeys(reads)),
                 writes=tuple(dict.fromkeys(writes)),
                 may_reuse=tuple(self.in_place.find(reads, writes)),
-                origin=_model_line(origins),
+                origin=model_line(origins),
             )
         )
+        self.numels = ()
 
     def _kernel_roles(self, line: Any) -> tuple[list[str], list[str]]:
+        if line.triton:
+            return triton_roles(line, self.tensors)
         reads: list[str] = []
         writes: list[str] = []
-        if not line.triton:
-            for arg, kind in zip(line.call_args, line.arg_types, strict=True):
-                if isinstance(kind, str) and kind.endswith("*"):
-                    (reads if kind.startswith("const") else writes).append(arg)
-            return reads, writes
-        # Triton types are dtypes; the roles are in the names of the kernel's parameters.
-        mutated = set((line.inductor_meta or {}).get("mutated_arg_names") or ())
-        names = [name for name, kind in line.triton_meta["signature"].items() if kind != "constexpr"]
-        for arg, parameter in zip(line.call_args, names, strict=False):
-            if not (isinstance(arg, str) and arg in self.tensors):
-                continue
-            if parameter.startswith("in_ptr"):
-                reads.append(arg)
-            elif parameter.startswith(("out_ptr", "ws_ptr", "workspace")):
-                writes.append(arg)
-            else:
-                reads.append(arg)
-                writes.append(arg)
-            if parameter in mutated and arg not in writes:
-                writes.append(arg)
+        for arg, kind in zip(line.call_args, line.arg_types, strict=True):
+            if isinstance(kind, str) and kind.endswith("*"):
+                (reads if kind.startswith("const") else writes).append(arg)
         return reads, writes
 
     def _extern_out(self, node: Any, text: tuple[str, ...]) -> None:
@@ -261,7 +261,7 @@ class _GraphReader:
                 writes=(node.get_name(),),
                 call=_library_call(node),
                 random=_is_random(node),
-                origin=_model_line(node.get_origins()),
+                origin=model_line(node.get_origins()),
             )
         )
 
@@ -277,7 +277,7 @@ class _GraphReader:
             call=_library_call(node),
             random=_is_random(node),
             side_effect=_has_side_effect(node),
-            origin=_model_line(node.get_origins()),
+            origin=model_line(node.get_origins()),
         )
         if isinstance(node.layout, ir.NoneLayout):
             pass  # the call only changes its inputs
@@ -326,7 +326,7 @@ class _GraphReader:
                 reads=self._reads(node),
                 writes=tuple(node.get_mutation_names()),
                 call=_library_call(node),
-                origin=_model_line(node.get_origins()),
+                origin=model_line(node.get_origins()),
             )
         )
 
@@ -378,6 +378,14 @@ class _GraphReader:
         if match:
             self._add(StatementRecord("zero_", text, writes=(match.group(1),)))
             return
+        copy = device_copy(text, self.tensors)
+        if copy is not None:
+            self._add(copy)
+            return
+        misaligned = aligned_input(text)
+        if misaligned is not None:
+            self._align(misaligned)
+            return
         raise UnsupportedGraphError(
             "Inductor's wrapper holds a free-form line that lowtide cannot account for.",
             found=" / ".join(text)[:160],
@@ -385,8 +393,19 @@ class _GraphReader:
             fix="use backend='inductor' for this model and report the line.",
         )
 
+    def _align(self, name: str) -> None:
+        """Give a graph input a second name, under which it is aligned from here on."""
+        node = self.graph.graph_inputs[name]
+        node = node.data.data if isinstance(node.data, ir.StorageBox) else node.data
+        aligned = f"{name}_aligned"
+        code = (f"{aligned} = copy_if_misaligned({name})",)
+        record = tensor_record(aligned, node)
+        self._add(StatementRecord("align", code, reads=(name,), defines=(record,), views={aligned: name}))
+        self.tensors.add(aligned)
+        self.aligned[name] = aligned
+
     def _add(self, statement: StatementRecord) -> None:
-        self.statements.append(statement)
+        self.statements.append(use_aligned(statement, self.aligned))
 
     # -- facts -----------------------------------------------------------------------------------------------
 
@@ -437,19 +456,12 @@ class _GraphReader:
     def _ranges(self) -> dict[str, tuple[int | None, int | None]]:
         ranges: dict[str, tuple[int | None, int | None]] = {}
         for symbol, value in self.graph.sizevars.shape_env.var_to_range.items():
-            ranges[str(symbol)] = (_bound(value.lower), _bound(value.upper))
+            ranges[str(symbol)] = (bound_of(value.lower), bound_of(value.upper))
         return ranges
 
     def _sources(self) -> dict[str, str]:
         found = self.graph.sizevars.shape_env.var_to_sources
         return {str(symbol): str(sources[0].name) for symbol, sources in found.items() if sources}
-
-
-def _bound(value: Any) -> int | None:
-    # torch's symbolic infinity is no number of ours; sys.maxsize - 1 is its stand-in in some ranges.
-    if not getattr(value, "is_Integer", False):
-        return None
-    return int(value) if abs(int(value)) < 2**62 else None
 
 
 def _flatten(outputs: Any) -> list[Any]:
@@ -511,16 +523,3 @@ def _is_random(node: Any) -> bool:
 
 def _has_side_effect(node: Any) -> bool:
     return bool(getattr(node, "has_side_effects", lambda: False)())
-
-
-def _model_line(origins: Iterable[Any]) -> str:
-    """The innermost line of the user's model that led to these fx nodes."""
-    for origin in origins:
-        trace = origin.meta.get("stack_trace") if hasattr(origin, "meta") else None
-        if not trace:
-            continue
-        frames = re.findall(r'File "([^"]+)", line (\d+)', trace)
-        if frames:
-            path, number = frames[-1]
-            return f"{path.rsplit('/', 1)[-1]}:{number}"
-    return ""

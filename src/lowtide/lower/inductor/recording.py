@@ -19,7 +19,7 @@ from torch._inductor.graph import GraphLowering
 from torch._inductor.utils import IndentedBuffer
 
 from lowtide.lower.inductor.reader import read_graph
-from lowtide.lower.inductor.records import GraphRecord
+from lowtide.lower.joint import GraphRecord
 
 # Inductor's own reuse and in-place decisions give way to the plan's. Size and alignment asserts are lines of
 # the wrapper between statements; the runtime checks what it must at entry.

@@ -4,7 +4,8 @@ Sizes are still sympy expressions in the torch graph's own symbols; names are st
 wrapper. `assemble.py` turns one or two of these into a `Program`.
 """
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -123,3 +124,24 @@ class GraphRecord:
     output_strides: list[tuple[sympy.Expr, ...] | None]
     module: dict[str, Any] = field(default_factory=dict)
     source: str = ""
+
+
+def bound_of(value: Any) -> int | None:
+    """A bound of torch's as an integer, or None for no bound."""
+    # torch's symbolic infinity is no number of ours; sys.maxsize - 1 is its stand-in in some ranges.
+    if not getattr(value, "is_Integer", False):
+        return None
+    return int(value) if abs(int(value)) < 2**62 else None
+
+
+def model_line(origins: Iterable[Any]) -> str:
+    """The innermost line of the user's model that led to these fx nodes."""
+    for origin in origins:
+        trace = origin.meta.get("stack_trace") if hasattr(origin, "meta") else None
+        if not trace:
+            continue
+        frames = re.findall(r'File "([^"]+)", line (\d+)', trace)
+        if frames:
+            path, number = frames[-1]
+            return f"{path.rsplit('/', 1)[-1]}:{number}"
+    return ""

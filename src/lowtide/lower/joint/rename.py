@@ -1,10 +1,16 @@
-"""Renames identifiers in fragments of generated Python, leaving attributes and string literals alone."""
+"""Finds and renames identifiers in fragments of generated Python, leaving attributes and string literals alone."""
 
 import re
 from collections.abc import Mapping
 
 _TOKEN = re.compile(r"""('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")|(?<![\w.])([A-Za-z_]\w*)""")
+_IDENTIFIER = re.compile(r"(?<![\w.'\"])([A-Za-z_]\w*)")
 _KEYWORD_ARGUMENT = re.compile(r"\s*=(?!=)")
+
+
+def identifiers(text: str) -> list[str]:
+    """The identifiers of a Python fragment that are not attributes."""
+    return _IDENTIFIER.findall(text)
 
 
 def rename_identifiers(text: str, renamed: Mapping[str, str]) -> str:

@@ -14,7 +14,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import sympy
-from torch._inductor.codegen.wrapper import pexpr
 from torch.utils._sympy.numbers import int_oo
 from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
 
@@ -34,9 +33,10 @@ from lowtide.ir import (
 )
 from lowtide.lower.cost import estimate_cost
 from lowtide.lower.dimension_names import name_dimensions
-from lowtide.lower.inductor.reader import identifiers
-from lowtide.lower.inductor.records import GraphRecord, LibraryCall, OutputRecord, StatementRecord, TensorRecord
-from lowtide.lower.inductor.rename import rename_identifiers
+from lowtide.lower.joint.errors import UnboundedSizeError
+from lowtide.lower.joint.printing import size_code
+from lowtide.lower.joint.records import GraphRecord, LibraryCall, OutputRecord, StatementRecord, TensorRecord
+from lowtide.lower.joint.rename import identifiers, rename_identifiers
 from lowtide.lower.workspace import Argument, Call, find_workspace
 from lowtide.symbolic import AtMost, Constraint, Expr, Scope, as_expr, dim
 from lowtide.symbolic.from_sympy import from_sympy
@@ -44,10 +44,6 @@ from lowtide.symbolic.from_sympy import from_sympy
 _BACKWARD = "b_"
 THREADS = "threads"
 """The machine parameter of workspace formulas: worker threads that torch uses inside one operator."""
-
-
-class UnboundedSizeError(LowtideError):
-    """A size depends on something that has no bound known before the program runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +127,7 @@ class _Assembler:
             mapping, tangents = self._link(forward_part, backward)
             backward_part = _Part(self, backward, Phase.BACKWARD, mapping)
             self._precomputed(backward, mapping)
+            self._receive_unused(tangents, backward_part)
             backward_part.run()
             gradients = [self._output(out, backward_part) for out in backward.outputs]
         if THREADS in self.used:
@@ -182,7 +179,7 @@ class _Assembler:
         ranges = {s: self._sympy_range(str(s)) for s in value.free_symbols}
         bound = bound_sympy(value, ranges)
         self.unknown_ranges[name] = (_integer(bound.lower), _integer(bound.upper))
-        self.bindings.append(DimBinding(name, "", None, code=f"int({_python(value)})"))
+        self.bindings.append(DimBinding(name, "", None, code=f"int({size_code(value)})"))
         self.bound.add(name)
         return name
 
@@ -250,7 +247,7 @@ class _Assembler:
     def _precomputed(self, graph: GraphRecord, mapping: dict[str, str]) -> None:
         """Names that the wrapper gives to expressions: bound at entry, one name per expression."""
         for name, value in graph.precomputed.items():
-            code = _python(value)
+            code = size_code(value)
             if code not in self.precomputed:
                 joint_name = f"ps{len(self.precomputed)}"
                 self.precomputed[code] = joint_name
@@ -297,6 +294,18 @@ class _Assembler:
                     )
                 )
         return mapping, tuple(tangents)
+
+    def _receive_unused(self, tangents: Sequence[str], part: "_Part") -> None:
+        """A tangent that nothing reads exists all the same when backward begins, and is dropped there."""
+        read = {part.name(r) for statement in part.graph.statements for r in (*statement.reads, *statement.writes)}
+        read |= {part.name(r) for out in part.graph.outputs for r in out.reads}
+        unused = tuple(t for t in tangents if t not in read)
+        if unused:
+            self.statements.append(
+                Statement(
+                    name=f"s{len(self.statements)}", op="receive", phase=Phase.BACKWARD, reads=unused, allocates=False
+                )
+            )
 
     def _output(self, record: OutputRecord, part: "_Part") -> Output:
         if record.integer is not None:
@@ -494,10 +503,6 @@ class _Part:
             known = True
         if known and record.op not in {"item"}:
             self.whole.constraints.extend(AtMost(dim(symbol), elements) for symbol in record.symbols)
-
-
-def _python(value: sympy.Expr) -> str:
-    return str(pexpr(value))
 
 
 def _integer(value: object) -> int | None:

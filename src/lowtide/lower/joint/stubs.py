@@ -1,0 +1,118 @@
+"""Stub graphs: what AOTAutograd gets in the place of a partitioned graph that became one program.
+
+A stub has the signature of the graph that it stands for, with all saved activations replaced by one opaque
+state: forward returns its outputs and the state, backward takes the state and the tangents. The compiled form of
+a stub travels in its metadata.
+"""
+
+import operator
+from typing import Any
+
+import torch
+import torch.fx as fx
+from torch.utils import _pytree as pytree
+
+FORWARD_KEY = "lowtide_forward"
+BACKWARD_KEY = "lowtide_backward"
+
+
+def stub_call(*_: Any) -> Any:
+    """Stands for a compiled program in the stub graphs; never called."""
+    raise AssertionError("bug: a stub graph was run")
+
+
+class Handle:
+    """Carries a compiled callable through copies of a stub graph's metadata."""
+
+    def __init__(self, code: Any) -> None:
+        self.code = code
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Handle":
+        return self
+
+
+def make_stubs(
+    forward: fx.GraphModule, backward: fx.GraphModule, num_forward_outputs: int, state: Any
+) -> tuple[fx.GraphModule, fx.GraphModule]:
+    """Make the stubs of a partitioned graph.
+
+    Args:
+        forward: The forward graph.
+        backward: The backward graph.
+        num_forward_outputs: How many of forward's outputs are the model's; the others are saved activations.
+        state: An example of the opaque state.
+
+    Returns:
+        The stubs of forward and backward.
+
+    Cost: linear in inputs and outputs.
+    """
+    outputs = list(output_node(forward).args[0])  # type: ignore[arg-type]
+    saved = {out.name for out in outputs[num_forward_outputs:]}
+    graph = fx.Graph()
+    copies = {n.name: _copy_placeholder(graph, n) for n in forward.graph.nodes if n.op == "placeholder"}
+    call = graph.call_function(stub_call, tuple(copies.values()))
+    results: list[Any] = []
+    for index, out in enumerate(outputs[:num_forward_outputs]):
+        if not isinstance(out, fx.Node):
+            results.append(out)
+        elif out.name in copies:
+            results.append(copies[out.name])
+        else:
+            item = graph.call_function(operator.getitem, (call, index))
+            item.meta = dict(out.meta)
+            results.append(item)
+    carried = graph.call_function(operator.getitem, (call, num_forward_outputs), name="lowtide_state")
+    carried.meta = {"val": state}
+    graph.output((*results, carried))
+
+    back = fx.Graph()
+    placeholder = back.placeholder("lowtide_state")
+    placeholder.meta = {"val": state}
+    rest = [_copy_placeholder(back, n) for n in backward.graph.nodes if n.op == "placeholder" and n.name not in saved]
+    call = back.call_function(stub_call, (placeholder, *rest))
+    gradients: list[Any] = []
+    for index, out in enumerate(pytree.arg_tree_leaves(*output_node(backward).args)):
+        if not isinstance(out, fx.Node):
+            gradients.append(out)
+            continue
+        item = back.call_function(operator.getitem, (call, index))
+        item.meta = dict(out.meta)
+        gradients.append(item)
+    back.output(tuple(gradients))
+    return fx.GraphModule(torch.nn.Module(), graph), fx.GraphModule(torch.nn.Module(), back)
+
+
+def output_values(gm: fx.GraphModule) -> list[Any]:
+    """What a graph returns, flat."""
+    return list(pytree.arg_tree_leaves(*output_node(gm).args))
+
+
+def output_node(gm: fx.GraphModule) -> fx.Node:
+    """The last node of a graph."""
+    last = next(iter(reversed(gm.graph.nodes)))
+    assert last.op == "output", "bug: a graph without output"
+    return last
+
+
+def shape_env_of(gm: fx.GraphModule) -> Any:
+    """The shape environment of a graph's symbolic sizes; None where all sizes are integers."""
+    for node in gm.graph.nodes:
+        value = node.meta.get("val")
+        if isinstance(value, torch.SymInt):
+            return value.node.shape_env
+        if isinstance(value, torch._subclasses.FakeTensor):
+            return value.fake_mode.shape_env
+    return None
+
+
+def _copy_placeholder(graph: fx.Graph, node: fx.Node) -> fx.Node:
+    copy = graph.placeholder(str(node.target), type_expr=node.type)
+    copy.meta = dict(node.meta)
+    return copy
+
+
+def compile_title() -> str:
+    """A name for what is being compiled on this thread."""
+    compile_id = torch._guards.CompileContext.current_compile_id()
+    return f"graph_{compile_id}".replace("/", "_") if compile_id is not None else "graph"
