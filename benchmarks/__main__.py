@@ -15,7 +15,7 @@ from benchmarks.reporting import Report, print_report, write_json
 BENCHMARKS = {
     "accounting": ("benchmarks.accounting",),
     "parity": ("benchmarks.parity",),
-    "symbolic": ("benchmarks.symbolic", "benchmarks.statements"),
+    "symbolic": ("benchmarks.symbolic", "benchmarks.scaling"),
 }
 
 
