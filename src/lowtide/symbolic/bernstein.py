@@ -14,7 +14,7 @@ from math import comb, lcm
 
 from lowtide.symbolic.terms import Atom, Monomial, Terms
 
-COEFFICIENT_LIMIT = 1024
+COEFFICIENT_LIMIT = 512
 
 
 def bernstein_coefficients(shifted: Terms, widths: Mapping[Atom, int | None]) -> tuple[Terms, int] | None:

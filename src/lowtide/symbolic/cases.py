@@ -1,7 +1,8 @@
 """Proofs that open floors and maxima.
 
 - A maximum equals one of its arguments: prove the claim with each in its place, knowing that this one is the largest.
-  Where the maximum only helps (it has positive factors), one argument for which the claim holds is enough.
+  Where the maximum only helps (it has positive factors), one argument for which the claim holds is enough, and it may
+  be another one on each part of the ranges.
 - A floor: c*floor(x/c) = x - m with a new variable 0 <= m <= c-1. The claim d >= 0 becomes a claim on a multiple of d
   without the floor. As d is an integer, d > -1 is enough, and that absorbs most of what the new variable costs.
 - Residues: with one or two variables below floors by constants, x = L*q + r for every remainder r makes all floors
@@ -15,8 +16,10 @@ from itertools import product
 from math import lcm
 
 from lowtide.symbolic.atoms import FloorDiv, Max
+from lowtide.symbolic.errors import UndefinedSizeError
+from lowtide.symbolic.evaluate import Values
 from lowtide.symbolic.interval import Box, bound_terms
-from lowtide.symbolic.prove import Effort, prove_nonnegative
+from lowtide.symbolic.prove import Effort, middle_of, prove_nonnegative
 from lowtide.symbolic.substitute import substitute_terms
 from lowtide.symbolic.terms import (
     ONE,
@@ -25,7 +28,10 @@ from lowtide.symbolic.terms import (
     add_terms,
     atoms_of,
     constant_terms,
+    dims_of,
     divide_monomial,
+    evaluate_terms,
+    is_constant,
     is_variable,
     multiply_terms,
     power_terms,
@@ -34,6 +40,10 @@ from lowtide.symbolic.terms import (
 )
 
 RESIDUE_LIMIT = 64
+# Up to this many residue classes are tried before floors are opened with new variables.
+FEW_RESIDUES = 16
+# How often in a row a box is cut so that each part has its own best argument of a maximum.
+CUT_DEPTH = 6
 DEPTH_LIMIT = 24
 # Up to this many arguments of a maximum, what its largest argument exceeds is used as facts.
 FACTS_LIMIT = 4
@@ -52,7 +62,9 @@ def prove_by_cases(terms: Terms, box: Box, facts: Sequence[Terms], effort: Effor
     """
     if not has_cases(terms):
         return False
-    return _prove(terms, {ONE: 1}, box, facts, effort, 0) or _prove_by_residues(terms, box, facts, effort)
+    if _prove(terms, {ONE: 1}, box, facts, effort, 0):
+        return True
+    return FEW_RESIDUES < _residue_classes(terms) <= RESIDUE_LIMIT and _prove_by_residues(terms, box, facts, effort, 0)
 
 
 def has_cases(terms: Terms) -> bool:
@@ -68,6 +80,8 @@ def _prove(terms: Terms, scale: Terms, box: Box, facts: Sequence[Terms], effort:
     if prove_nonnegative(claim, box, facts, effort) is not None:
         return True
     atom = _atom_to_open(terms, box)
+    if isinstance(atom, FloorDiv) and _residue_classes(terms) <= FEW_RESIDUES and is_constant(scale):
+        return _prove_by_residues(terms, box, facts, effort, depth)
     if isinstance(atom, Max):
         return _open_max(atom, terms, scale, box, facts, effort, depth)
     if isinstance(atom, FloorDiv):
@@ -104,12 +118,11 @@ def _open_max(
         cases.append((case, argument))
     if only_helps(terms, atom, box):
         # An argument that cancels most is most likely to do.
-        for case, _ in sorted(cases, key=lambda pair: len(pair[0])):
-            if effort.leaves <= 0:
-                return False
-            claim = subtract_terms(add_terms(case, scale), {ONE: 1})
-            if prove_nonnegative(claim, box, facts, effort) is not None:
-                return True
+        ordered = sorted((case for case, _ in cases), key=len)
+        if _one_is_enough(ordered, scale, box, facts, effort, depth + 1, CUT_DEPTH if effort.cuts else 0):
+            return True
+    if len(cases) > FACTS_LIMIT and only_helps(terms, atom, box):
+        return False
     for case, argument in cases:
         largest: list[Terms] = []
         if len(cases) <= FACTS_LIMIT:
@@ -117,6 +130,59 @@ def _open_max(
         if not _prove(case, scale, box, [*facts, *largest], effort, depth + 1):
             return False
     return True
+
+
+def _one_is_enough(
+    cases: list[Terms], scale: Terms, box: Box, facts: Sequence[Terms], effort: Effort, depth: int, cuts: int
+) -> bool:
+    """Prove that at every point of the box one of the cases is >= 0: the same one everywhere, or another per part."""
+    for case in cases:
+        if effort.leaves <= 0:
+            return False
+        if _prove(case, scale, box, facts, effort, depth):
+            return True
+    if not cuts or _all_fail_at_a_corner(cases, box, effort):
+        return False
+    variable = _variable_to_cut(cases, box)
+    if variable is None:
+        return False
+    low, high = box[variable]
+    if low is None:
+        return False
+    middle = 2 * abs(low) + 64 if high is None else middle_of(low, high)
+    for interval in ((low, middle), (middle + 1, high)):
+        part = box.only_variables()
+        part[variable] = interval
+        if not _one_is_enough(cases, scale, part, facts, effort, depth, cuts - 1):
+            return False
+    return True
+
+
+def _all_fail_at_a_corner(cases: list[Terms], box: Box, effort: Effort) -> bool:
+    """Say whether all cases are negative with all variables low, or with all high; such a corner is a suspect."""
+    names = [name for name in box if is_variable(name)]
+    for end in (0, 1):
+        corner = Values({name: box[name][end] or box[name][0] or 0 for name in names})
+        try:
+            if all(evaluate_terms(case, corner) < 0 for case in cases):
+                effort.suspects.append({name: corner[name] for name in names})
+                return True
+        except UndefinedSizeError:
+            return False
+    return False
+
+
+def _variable_to_cut(cases: list[Terms], box: Box) -> Atom | None:
+    """Return the variable whose ends have the largest ratio; an unbounded one first."""
+    best: tuple[int, Atom] | None = None
+    for name in sorted(set[str]().union(*(dims_of(case) for case in cases))):
+        low, high = box[name]
+        if high is None:
+            return name
+        ratio = (high - (low or 0)) * 16 // (abs(low or 0) + 1)
+        if high != low and (best is None or ratio > best[0]):
+            best = ratio, name
+    return None if best is None else best[1]
 
 
 def _choose_argument(terms: Terms, atom: Max, argument: Terms) -> Terms | None:
@@ -168,11 +234,19 @@ def open_floor(terms: Terms, atom: FloorDiv, box: Box) -> tuple[Terms, Terms, Bo
     return total, power_terms(denominator, degree), wider, facts
 
 
-def _prove_by_residues(terms: Terms, box: Box, facts: Sequence[Terms], effort: Effort) -> bool:
+def _residue_classes(terms: Terms) -> int:
+    """Return how many cases `_prove_by_residues` has; more than the limit where it cannot be used."""
     period = _common_period(terms)
+    variables = _variables_below_floors(terms)
+    if period is None or period < 2 or not variables or len(variables) > 2:
+        return RESIDUE_LIMIT + 1
+    return period ** len(variables)
+
+
+def _prove_by_residues(terms: Terms, box: Box, facts: Sequence[Terms], effort: Effort, depth: int) -> bool:
+    """Prove that a polynomial is >= 0 for every remainder of the variables below its floors."""
+    period = _common_period(terms) or 1
     variables = sorted(_variables_below_floors(terms))
-    if period is None or period < 2 or not variables or period ** len(variables) > RESIDUE_LIMIT:
-        return False
     names = [variable_atom(name) for name in variables]
     for residues in product(range(period), repeat=len(names)):
         images: dict[Atom, Terms] = {}
@@ -193,7 +267,7 @@ def _prove_by_residues(terms: Terms, box: Box, facts: Sequence[Terms], effort: E
             known = [substitute_terms(fact, images) for fact in facts]
         except ZeroDivisionError:
             return False
-        if not _prove(case, {ONE: 1}, narrowed, known, effort, 0):
+        if not _prove(case, {ONE: 1}, narrowed, known, effort, depth + 1):
             return False
     return True
 

@@ -20,6 +20,7 @@ from itertools import product
 from operator import mul
 
 from lowtide.symbolic.cases import has_cases, prove_by_cases
+from lowtide.symbolic.climb import climb
 from lowtide.symbolic.comparison import CompareTally, Comparison, Rule, Verdict
 from lowtide.symbolic.errors import UndefinedSizeError
 from lowtide.symbolic.evaluate import Values
@@ -249,7 +250,17 @@ class _Search:
 
     def probe_more(self) -> Comparison | None:
         """Look for the missing sign at valuations where a proof failed, then at many others."""
-        return self.probe_suspects() or self.try_all(self.scope.probes.extra())
+        return self.probe_suspects() or self.try_all(self.scope.probes.extra()) or self.try_all(self.climbed())
+
+    def climbed(self) -> Iterator[Probe | None]:
+        """Return valuations that a search from the corners found for a sign that is missing."""
+        probes = self.scope.probes
+        for sign, seen in ((1, self.greater), (-1, self.less)):
+            if seen is None:
+                for start in probes.ends:
+                    found = climb(scale_terms(self.difference, sign), self.scope.relations, start.values)
+                    if found is not None:
+                        yield probes.admitted(found)
 
     def probe_suspects(self) -> Comparison | None:
         """Look for the missing sign at valuations where a proof failed."""

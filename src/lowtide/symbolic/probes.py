@@ -101,6 +101,10 @@ class Probes:
         found = self._find([(choose, ())])
         return found[0] if found else None
 
+    def admitted(self, values: Values) -> Probe | None:
+        """Return a probe of given values of all variables, or None where the scope does not admit them."""
+        return Probe(values, self._names) if self._admits(values) else None
+
     def _find_axis(self, variable: Atom) -> tuple[Probe, ...]:
         if variable not in self._relations.box:
             # A replaced variable: the probes of the others cover it.

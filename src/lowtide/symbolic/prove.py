@@ -94,6 +94,7 @@ def _bernstein_nonnegative(
     if found is None:
         return None
     coefficients = found[0]
+    effort.leaves -= len(coefficients) // 8
     if min(coefficients.values(), default=0) >= 0:
         return True
     # A coefficient at a corner of the box is the value there.
@@ -132,7 +133,7 @@ def _prove_on_parts(terms: Terms, box: Box, shifted: Terms, widths: dict[Atom, i
         low, high = part[atom]
         if low is None:
             return False
-        middle = 2 * abs(low) + 4 if high is None else _middle(low, high)
+        middle = 2 * abs(low) + 4 if high is None else middle_of(low, high)
         for interval in ((low, middle), (middle + 1, high)):
             # The intervals of floors and maxima stay those of the whole box: wider, so still sound.
             piece = Box(part)
@@ -171,7 +172,7 @@ def _atom_to_cut(box: Box, shifted: Terms, widths: dict[Atom, int | None]) -> At
     return best
 
 
-def _middle(low: int, high: int) -> int:
+def middle_of(low: int, high: int) -> int:
     """Return where to cut: between in magnitude, so that small values are told apart first."""
     if low >= 0 and high > 4 * low + 4:
         return min(high - 1, max(low, isqrt((low + 1) * (high + 1)) - 1))
