@@ -24,6 +24,7 @@ from lowtide.ir import (
     Cost,
     DimBinding,
     Flag,
+    Level,
     Output,
     Phase,
     Program,
@@ -38,12 +39,17 @@ from lowtide.lower.joint.printing import size_code
 from lowtide.lower.joint.records import GraphRecord, LibraryCall, OutputRecord, StatementRecord, TensorRecord
 from lowtide.lower.joint.rename import identifiers, rename_identifiers
 from lowtide.lower.workspace import Argument, Call, find_workspace
-from lowtide.symbolic import AtMost, Constraint, Expr, Scope, as_expr, dim
+from lowtide.symbolic import AtMost, Expr, Scope, as_expr, const, dim
 from lowtide.symbolic.from_sympy import from_sympy
 
 _BACKWARD = "b_"
+_NO_LEAST = -(2**62)
+"""Least value of a variable of which no least value is known; sizes of tensors are never such variables."""
 THREADS = "threads"
 """The machine parameter of workspace formulas: worker threads that torch uses inside one operator."""
+
+_PICKING = frozenset({"nonzero", "_unique", "_unique2", "unique_consecutive"})
+"""Operators that return at most as many elements (rows, for nonzero) as their first operand has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,30 +85,32 @@ class Joint:
     saved_names: tuple[str, ...] = ()
 
 
-def assemble_program(name: str, joint: Joint) -> Assembled:
-    """Build the kernel-level Program of a step.
+def assemble_program(name: str, joint: Joint, *, level: Level = "kernels") -> Assembled:
+    """Build the Program of a step.
 
     Args:
         name: Name of the program.
         joint: The lowered graphs.
+        level: What its statements are.
 
     Raises:
         UnboundedSizeError: If a buffer's size depends on a value without bounds.
 
     Cost: linear in statements and operands.
     """
-    return _Assembler(name, joint).assemble()
+    return _Assembler(name, joint, level).assemble()
 
 
 @dataclass(slots=True)
 class _Assembler:
     name: str
     joint: Joint
+    level: Level
     buffers: dict[str, Buffer] = field(default_factory=dict)
     values: dict[str, Value] = field(default_factory=dict)
     statements: list[Statement] = field(default_factory=list)
     kernels: dict[str, KernelSource] = field(default_factory=dict)
-    constraints: list[Constraint] = field(default_factory=list)
+    constraints: list[AtMost] = field(default_factory=list)
     bindings: list[DimBinding] = field(default_factory=list)
     bound: set[str] = field(default_factory=set)
     run_time: set[str] = field(default_factory=set)
@@ -136,7 +144,7 @@ class _Assembler:
         sources = {**forward.sources, **(backward.sources if backward else {})}
         program = Program(
             name=self.name,
-            level="kernels",
+            level=self.level,
             scope=scope,
             dim_names=name_dimensions({s: sources[s] for s in scope.ranges if s in sources}),
             buffers=self.buffers,
@@ -200,8 +208,11 @@ class _Assembler:
     def _scope(self) -> Scope:
         names = self.used | {b.dim for b in self.bindings} | self.run_time
         for constraint in self.constraints:
-            names |= constraint.dims
-        return Scope({name: self._range(name) for name in sorted(names)}, self.constraints)
+            names |= constraint.left.dims | constraint.right.dims
+        ranges = {name: self._range(name) for name in sorted(names)}
+        return Scope(
+            {name: (_NO_LEAST if low is None else low, high) for name, (low, high) in ranges.items()}, self.constraints
+        )
 
     # -- inputs and outputs ----------------------------------------------------------------------------------
 
@@ -355,6 +366,9 @@ class _Part:
             self.whole.kernels[joint_name] = KernelSource(self.phase is Phase.BACKWARD, name)
         for statement in self.graph.statements:
             self._statement(statement)
+        for name in dict.fromkeys(name for out in self.graph.outputs for name in out.reads):
+            if name in self.pending:  # nothing writes a tensor without elements
+                self._allocate(name)
 
     def name(self, local: str) -> str:
         """The joint program's name for a name of this part."""
@@ -428,12 +442,12 @@ class _Part:
                 allocates=bool(born),
                 code=code,
                 origin=record.origin,
-                reads_dims=self._dims_in(code),
+                reads_dims=self._dims_in(code, record.symbols),
             )
         )
 
-    def _dims_in(self, code: Sequence[str]) -> tuple[str, ...]:
-        known = self.whole.bound | self.whole.run_time
+    def _dims_in(self, code: Sequence[str], own: Sequence[str]) -> tuple[str, ...]:
+        known = (self.whole.bound | self.whole.run_time) - set(own)
         return tuple(sorted({n for line in code for n in identifiers(line) if n in known}))
 
     def _allocate(self, name: str) -> None:
@@ -465,6 +479,8 @@ class _Part:
         return known + found
 
     def _cost(self, record: StatementRecord) -> Cost:
+        if record.call is None and record.defines and all(d.name in record.views for d in record.defines):
+            return Cost(const(0), const(0))
         touched = (*record.reads, *record.writes, *(d.name for d in record.defines))
         sizes = [self.whole.buffers[self.whole.values[self.name(n)].buffer].size for n in dict.fromkeys(touched)]
         call = None if record.call is None else self._call(record.call)
@@ -489,20 +505,21 @@ class _Part:
         return Argument(value=value)
 
     def _relate(self, record: StatementRecord) -> None:
-        """A size known only at run time is at most the number of elements looked at; torch keeps no such relation."""
-        if not record.symbols:
+        """A number of elements that an operator picks is at most the number it looks at; torch keeps no such relation."""
+        if record.call is None or not record.symbols or operator_name(record.call.operator) not in _PICKING:
+            return
+        looked_at = record.call.operands[0][1].tensor
+        if looked_at is None:
             return
         elements = as_expr(1)
-        known = False
-        for name in record.reads:
-            value = self.whole.values[self.name(name)]
-            numel = as_expr(1)
-            for extent in value.shape:
-                numel = numel * extent
-            elements = numel if not known else elements + numel
-            known = True
-        if known and record.op not in {"item"}:
-            self.whole.constraints.extend(AtMost(dim(symbol), elements) for symbol in record.symbols)
+        for extent in looked_at.shape:
+            elements = elements * self.whole.expr(extent)
+        self.whole.constraints.extend(AtMost(dim(symbol), elements) for symbol in record.symbols)
+
+
+def operator_name(operator: str) -> str:
+    """Name of an operator without namespace and overload: `nonzero` for `aten.nonzero.default`."""
+    return operator.removeprefix("torch.ops.").partition(".")[2].partition(".")[0]
 
 
 def _integer(value: object) -> int | None:
