@@ -16,7 +16,7 @@ SHAPES = [
     (1, 1, 1, 1, 8),
     (1, 2, 31, 31, 16),
     (3, 2, 7, 600, 8),
-    (2, 4, 33, 33, 64),
+    (2, 2, 33, 33, 64),
     (2, 3, 191, 191, 8),
     (1, 2, 192, 192, 8),
     (1, 2, 193, 100, 64),
@@ -48,7 +48,7 @@ def _cases(dtype: torch.dtype, threads: int) -> list[Case]:
         found.append(case(FORWARD, query, key, key, 0.0, causal, attn_mask=mask, threads=threads))
         gradients = [_laid_out(tuple(out.shape), o, dtype) for o in (*orders, (2, 0, 1, 3))]
         gradients.append(torch.zeros(1, dtype=dtype).expand(out.shape))
-        for gradient in gradients if queries < 200 else gradients[number % 2 :: 2]:
+        for gradient in gradients if queries < 100 else gradients[number % 2 : number % 2 + 1]:
             args = (gradient, query, key, key, out, logsumexp, 0.0, causal)
             found.append(case(BACKWARD, *args, attn_mask=mask, threads=threads))
     return found

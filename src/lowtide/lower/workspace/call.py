@@ -56,3 +56,12 @@ def plain_value(call: Call, position: int, name: str, default: object = None) ->
         return argument(call, position, name).value
     except KeyError:
         return default
+
+
+def as_integer(value: object) -> int | None:
+    """Return a whole number that is given as such, as a constant `Expr` or inside an `Argument`; else None."""
+    if isinstance(value, Argument):
+        return as_integer(value.value)
+    if isinstance(value, Expr):
+        return value.constant_value if value.is_constant else None
+    return int(value) if isinstance(value, int) else None

@@ -17,6 +17,7 @@ from types import MappingProxyType
 from lowtide.ir import Workspace
 from lowtide.lower.workspace.attention import attention_backward, attention_forward
 from lowtide.lower.workspace.call import Call
+from lowtide.lower.workspace.convolution import convolution, convolution_backward
 from lowtide.lower.workspace.groups import grouped_mm_fallback
 from lowtide.lower.workspace.indexing import embedding_dense_backward, index, scatter_reduce
 from lowtide.lower.workspace.machine import CpuMachine
@@ -71,6 +72,8 @@ CPU_WORKSPACES: Mapping[str, WorkspaceFormula] = MappingProxyType(
         "aten.addmm": addmm,
         "aten.bmm": bmm,
         "aten.baddbmm": baddbmm,
+        "aten.convolution": convolution,
+        "aten.convolution_backward": convolution_backward,
         "aten.sort": sort,
         "aten.histc": histc,
         "aten.cumsum": cumsum,

@@ -13,10 +13,13 @@ class CpuMachine:
         threads: Threads that torch may use inside one operator (`torch.get_num_threads()`).
         packs_reduced: Whether bfloat16 and float16 products go to oneDNN, which packs operands (processors with AVX-512
             or AMX). None when not known: formulas of these types are then unknown where packing would change them.
+        onednn: Instruction set that oneDNN uses for float32 ("avx2"), or None when another or not known: workspaces of
+            convolutions that oneDNN computes are then unknown.
         counts_workers: Count the small buffers that worker threads allocate in a parallel region. The torch profiler
             reports allocations of the calling thread only, so a prediction that is compared with it leaves them out.
     """
 
     threads: Expr = field(default_factory=lambda: dim("threads"))
     packs_reduced: bool | None = False
+    onednn: str | None = "avx2"
     counts_workers: bool = False

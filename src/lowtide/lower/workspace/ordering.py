@@ -1,7 +1,7 @@
 """Workspace of sorting, counting and running sums on the CPU."""
 
 from lowtide.ir import Workspace, item_bytes, numel
-from lowtide.lower.workspace.call import Call, argument, plain_value
+from lowtide.lower.workspace.call import Call, argument, as_integer, plain_value
 from lowtide.lower.workspace.layout import is_not_contiguous, shape_of, stride_of, tensor_size
 from lowtide.lower.workspace.machine import CpuMachine
 from lowtide.symbolic import Expr, minimum
@@ -19,8 +19,8 @@ def sort(call: Call, machine: CpuMachine) -> tuple[Workspace, ...]:
     shape = shape_of(argument(call, 0, "self"))
     if not shape:
         return (Workspace(call.operator, None),)
-    axis = plain_value(call, 2 if "stable" in call.arguments else 1, "dim", -1)
-    if not isinstance(axis, int):
+    axis = as_integer(plain_value(call, 2 if "stable" in call.arguments else 1, "dim", -1))
+    if axis is None:
         return (Workspace(call.operator, None),)
     size = shape[axis] * _INDEX_BYTES
     if machine.counts_workers:
