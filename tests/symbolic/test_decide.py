@@ -271,3 +271,34 @@ def test_peaks_of_many_footprints_compare() -> None:
     assert all(compare(peak, footprint, scope).is_at_least for footprint in footprints[::7])
     assert compare(peak, maximum(*footprints[:40]), scope).is_at_least
     assert compare(peak + 4 * b, peak, scope).is_at_least
+
+
+def test_scopes_of_many_variables() -> None:
+    names = [f"x{index}" for index in range(8)]
+    scope = Scope(dict.fromkeys(names, (1, 4096)), [Equal(dim("x7"), dim("x0") * 2), AtMost(dim("x1"), dim("x2"))])
+    x = [dim(name) for name in names]
+    assert compare(x[3] * x[4], x[5] * x[6], scope).verdict is Verdict.SHAPE_DEPENDENT
+    assert compare(x[3] * 4 - x[4], x[5] // 2, scope).verdict is Verdict.SHAPE_DEPENDENT
+    assert compare(x[7] * x[3], x[0] * x[3] + x[0], scope).verdict is Verdict.GREATER_EQUAL
+    assert compare(x[1] * x[3], x[2] * x[3], scope).verdict is Verdict.LESS_EQUAL
+    assert compare(sum(x, const(0)), 8, scope).verdict is Verdict.GREATER_EQUAL
+
+
+def test_a_window_in_the_middle_of_a_range_is_found() -> None:
+    scope = Scope({"s": (2, 8192), "b": (1, 1024)})
+    left, right = 4092 * b * s, 31 * b * s * s + 1024 * b * s * ceil_div(s, 32) + 61865984
+    answer = compare(left, right, scope)
+    assert answer.verdict is Verdict.SHAPE_DEPENDENT
+    assert answer.greater is not None
+    assert evaluate(left, answer.greater) > evaluate(right, answer.greater)
+    # Without the window the same sizes are ordered.
+    assert compare(left, right + 10**7, scope).verdict is Verdict.LESS_EQUAL
+
+
+def test_another_argument_wins_on_each_part_of_the_range() -> None:
+    scope = Scope({"s": (2, 8192), "b": (1, 64)})
+    assert (
+        compare(maximum(b * s * s, 600 * b * s), 300 * b * s + b * s * s // 2, scope).verdict is Verdict.GREATER_EQUAL
+    )
+    pyramid = s * s * 4 + (s // 2) ** 2 * 16 - ceil_div(s, 4) ** 2 * 32
+    assert compare(b * pyramid, 0, Scope({"s": (32, 1024), "b": (1, 256)})).verdict is Verdict.GREATER_EQUAL

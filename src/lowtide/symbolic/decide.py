@@ -16,7 +16,7 @@ what comes after is remembered per scope.
 """
 
 from collections.abc import Iterable, Iterator
-from itertools import product
+from itertools import chain, product
 from operator import mul
 
 from lowtide.symbolic.cases import has_cases, prove_by_cases
@@ -45,6 +45,8 @@ LEAF_LIMIT = 400
 CUT_LIMIT = 160
 ENUMERATION_LIMIT = 512
 SUSPECT_LIMIT = 16
+# How many answers that took a search one scope remembers.
+MEMORY_LIMIT = 2**16
 
 _IDENTICAL = Comparison(Verdict.EQUAL, Rule.IDENTITY)
 _UNKNOWN = Comparison(Verdict.UNKNOWN, Rule.NONE)
@@ -120,6 +122,8 @@ def _decide(difference: Terms, scope: Scope) -> Comparison:
     known = scope.decisions.get(key)
     if known is None:
         known = _Search(difference, scope, easy, less, greater).run()
+        if len(scope.decisions) >= MEMORY_LIMIT:
+            scope.decisions.clear()
         scope.decisions[key] = known
     return known
 
@@ -137,9 +141,8 @@ def _probe_corners(difference: Terms, scope: Scope) -> tuple[Probe | None, Probe
     """Evaluate at the corners until both signs are seen; return a valuation with each."""
     less: Probe | None = None
     greater: Probe | None = None
-    atoms: Iterator[Atom] | None = None
     probes = scope.probes
-    points = probes.ends
+    points: Iterable[Probe] = probes.corners
     coefficients = difference.values()
     while True:
         for point in points:
@@ -155,12 +158,9 @@ def _probe_corners(difference: Terms, scope: Scope) -> tuple[Probe | None, Probe
                 if greater is not None:
                     return point, greater
                 less = point
-        if atoms is None:
-            atoms = iter(sorted(set[Atom]().union(*difference)))
-        atom = next(atoms, None)
-        if atom is None:
+        if probes.corners_are_all or points is not probes.corners:
             return less, greater
-        points = probes.axis(atom)
+        points = chain.from_iterable(map(probes.axis, sorted(set[Atom]().union(*difference))))
 
 
 def _first_value(difference: Terms, point: Probe) -> int:
@@ -257,7 +257,7 @@ class _Search:
         probes = self.scope.probes
         for sign, seen in ((1, self.greater), (-1, self.less)):
             if seen is None:
-                for start in probes.ends:
+                for start in probes.corners[:2]:
                     found = climb(scale_terms(self.difference, sign), self.scope.relations, start.values)
                     if found is not None:
                         yield probes.admitted(found)

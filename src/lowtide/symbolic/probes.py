@@ -13,11 +13,13 @@ from lowtide.symbolic.comparison import Comparison
 from lowtide.symbolic.evaluate import Values
 from lowtide.symbolic.interval import Interval
 from lowtide.symbolic.relations import Relations
-from lowtide.symbolic.terms import Atom, Compound, Monomial, Terms, evaluate_terms, variable_atom
+from lowtide.symbolic.terms import Atom, Compound, Monomial, Terms, evaluate_terms, is_variable, variable_atom
 
 # Where an unbounded variable is "high": large enough that the leading terms of real sizes decide the sign.
 FAR = 2**30
 EXTRA_PROBES = 96
+# With up to this many variables all corners are tried at once.
+FEW_VARIABLES = 3
 SEED = 20241216
 # How many monomials one probe remembers.
 MEMORY_LIMIT = 2**16
@@ -65,7 +67,7 @@ class Probes:
         admits: The scope's own check; every probe passed it.
     """
 
-    __slots__ = ("_admits", "_axes", "_extra", "_names", "_relations", "ends")
+    __slots__ = ("_admits", "_axes", "_extra", "_names", "_relations", "corners", "corners_are_all")
 
     def __init__(self, relations: Relations, names: Iterable[str], admits: Callable[[Values], bool]) -> None:
         self._names = tuple(names)
@@ -73,8 +75,14 @@ class Probes:
         self._admits = admits
         self._axes: dict[str, tuple[Probe, ...]] = {}
         self._extra: tuple[Probe, ...] | None = None
-        #: All variables low, and all high, as far as the scope admits them.
-        self.ends: tuple[Probe, ...] = self._find([(choose_low, ()), (choose_high, ())])
+        variables = [name for name in relations.box if is_variable(name)]
+        #: Whether `corners` has the probes of every axis.
+        self.corners_are_all = len(variables) <= FEW_VARIABLES
+        #: All variables low, all high, and where there are few variables also the probes of every axis.
+        self.corners: tuple[Probe, ...] = self._find([(choose_low, ()), (choose_high, ())])
+        if self.corners_are_all:
+            probes = [*self.corners, *(probe for name in sorted(variables) for probe in self.axis(name))]
+            self.corners = tuple({tuple(probe.valuation.values()): probe for probe in probes}.values())
 
     def axis(self, atom: Atom) -> tuple[Probe, ...]:
         """Return the probes with one variable high and the others low, and the reverse.
