@@ -217,7 +217,6 @@ def test_small_boxes_are_tried_out() -> None:
 
 
 def test_unknown_is_an_answer() -> None:
-    # x^2 - 2*y^2 = 0 has no solution here, but only number theory knows: -1 and 1 are both taken, 0 is not.
     scope = Scope({"s": (1, None), "b": (1, None), "k": (1, None)})
     left, right = s**4 * b**2 + s**2 * b**4 + k**6, 3 * s**2 * b**2 * k**2
     # Motzkin's polynomial is >= 0 and no sum of squares.
