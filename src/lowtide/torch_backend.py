@@ -8,6 +8,7 @@ import torch
 
 from lowtide import __version__
 from lowtide.capture import current_backend
+from lowtide.identity import source_digest
 from lowtide.ir import Program, parse_program, render_program, verify_program
 from lowtide.lower.inductor import Artifact, Assembled, Hooks, compile_with_inductor
 from lowtide.plan import Plan, apply_plan, plan_from_json, plan_to_json
@@ -50,7 +51,7 @@ def lowtide(
         load=_load,
         keep_graph=graph_is_kept,
         state_value=_empty_state,
-        identity=f"lowtide {__version__}",
+        identity=f"lowtide {__version__} {source_digest()}",
     )
     return compile_with_inductor(gm, example_inputs, hooks, config_patches=dict(options or {}))
 

@@ -12,7 +12,7 @@ Ranges are half-open, `[start, stop)`, in steps of an order. See docs/memory_mod
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from lowtide.analysis.order import resolve_order
@@ -35,7 +35,12 @@ class LiveRange:
 
 
 def live_ranges(
-    program: Program, order: Sequence[int] | None = None, *, outputs_held: bool = True
+    program: Program,
+    order: Sequence[int] | None = None,
+    *,
+    outputs_held: bool | Collection[str] = True,
+    tangents_held: Collection[str] = (),
+    counted_elsewhere: Collection[str] = (),
 ) -> Mapping[str, LiveRange]:
     """Find the live range of every counted buffer.
 
@@ -44,7 +49,10 @@ def live_ranges(
         order: For each step the index of its statement; program order by default. It must respect the
             dependences.
         outputs_held: Whether the caller keeps forward outputs until the end of the program. Otherwise
-            their buffers live until their last use or the end of forward, whichever is later.
+            their buffers live until their last use or the end of forward, whichever is later. A collection
+            names the buffers that the caller keeps.
+        tangents_held: TANGENT buffers that the caller keeps until the end of the program.
+        counted_elsewhere: Buffers to leave out, because another program already counts them.
 
     Returns:
         Buffer -> range, for the INTERMEDIATE buffers that a statement defines and the TANGENT buffers. Exact.
@@ -76,10 +84,15 @@ def live_ranges(
             last[values[name].buffer] = step
     held = _buffers_under(program, program.backward_outputs)
     forward_held = _buffers_under(program, program.forward_outputs)
-    if outputs_held:
+    if outputs_held is True:
         held |= forward_held
+    elif outputs_held is not False:
+        held |= forward_held & set(outputs_held)
+    held |= set(tangents_held)
     ranges: dict[str, LiveRange] = {}
     for name, buffer in program.buffers.items():
+        if name in counted_elsewhere:
+            continue
         if buffer.kind is BufferKind.TANGENT:
             start = backward_start
         elif buffer.kind is BufferKind.INTERMEDIATE and name in first:

@@ -15,7 +15,7 @@ A workspace of unknown size is not in the numbers; `unknown_workspace` names it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -85,14 +85,12 @@ class MemoryProfile:
     Attributes:
         program: The program.
         order: For each step the index of its statement.
-        outputs_held: Whether the caller keeps forward outputs to the end.
         ranges: Live range of each counted buffer, half-open, in steps.
         unknown_workspace: (statement, workspace) names of workspace whose size is unknown; not counted.
     """
 
     program: Program
     order: tuple[int, ...]
-    outputs_held: bool
     ranges: Mapping[str, LiveRange]
     unknown_workspace: tuple[tuple[str, str], ...]
     _monomials: tuple[Monomial, ...] = field(repr=False)
@@ -194,7 +192,14 @@ def _largest_first(counted: LiveBytes) -> tuple[int, str]:
     return -counted.size_bytes, counted.name
 
 
-def memory_profile(program: Program, order: Sequence[int] | None = None, *, outputs_held: bool = True) -> MemoryProfile:
+def memory_profile(
+    program: Program,
+    order: Sequence[int] | None = None,
+    *,
+    outputs_held: bool | Collection[str] = True,
+    tangents_held: Collection[str] = (),
+    counted_elsewhere: Collection[str] = (),
+) -> MemoryProfile:
     """Count the bytes live during each step.
 
     Args:
@@ -202,6 +207,8 @@ def memory_profile(program: Program, order: Sequence[int] | None = None, *, outp
         order: For each step the index of its statement; program order by default. It must respect the
             dependences.
         outputs_held: See `live_ranges`.
+        tangents_held: See `live_ranges`.
+        counted_elsewhere: See `live_ranges`.
 
     Returns:
         The profile. Exact, but for workspace of unknown size, which it names.
@@ -212,7 +219,13 @@ def memory_profile(program: Program, order: Sequence[int] | None = None, *, outp
     Cost: O(accesses + steps x distinct monomials).
     """
     steps = resolve_order(program, order)
-    ranges = live_ranges(program, steps, outputs_held=outputs_held)
+    ranges = live_ranges(
+        program,
+        steps,
+        outputs_held=outputs_held,
+        tangents_held=tangents_held,
+        counted_elsewhere=counted_elsewhere,
+    )
     columns: dict[Monomial, int] = {}
     changes = _Changes(columns)
     for name, live in ranges.items():
@@ -228,7 +241,6 @@ def memory_profile(program: Program, order: Sequence[int] | None = None, *, outp
     return MemoryProfile(
         program=program,
         order=steps,
-        outputs_held=outputs_held,
         ranges=ranges,
         unknown_workspace=tuple(unknown),
         _monomials=tuple(columns),

@@ -1,7 +1,7 @@
 """Writes a Program as Python: every statement, allocation and release in the program's order.
 
-Two functions come out: `forward(args) -> (outputs, tensors, dims)` and `backward(tensors, dims, tangents) ->
-gradients`. `tensors` is the saved state in a fixed order, owned by the caller of these functions; `dims` are
+`forward(args) -> (outputs, tensors, dims)` and `backward(tensors, dims, tangents) -> gradients` run the
+program. `tensors` is the saved state in a fixed order, owned by the caller of these functions; `dims` are
 the integers that backward needs. A program without backward gives `forward` alone, with empty state.
 
 A value's name is deleted right after its last use, so its storage goes when the last value in it does:
@@ -12,7 +12,7 @@ reuse) is made as a view of it instead of being allocated.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from lowtide.ir import BufferKind, Output, Program, Statement, Value, extent, item_bytes, needed_dims, numel
+from lowtide.ir import BufferKind, DimBinding, Output, Program, Statement, Value, extent, item_bytes, needed_dims, numel
 from lowtide.symbolic import Expr, render_python
 
 ALIAS = "_alias"
@@ -51,6 +51,36 @@ def emit_program(program: Program) -> Emitted:
     return _Emitter(program).emit()
 
 
+def emit_sizes(program: Program) -> str:
+    """Write the two functions that know the program's dimension variables.
+
+    `sizes(args) -> {variable: integer}` tells what a call's arguments make of them; `derive(known) ->
+    {variable: integer}` computes those that are functions of known ones.
+    """
+    sizes = ["def sizes(args):"]
+    if program.inputs:
+        sizes.append(f"    {', '.join(program.inputs)}, = args")
+    derive = ["def derive(known):"]
+    for binding in program.entry_dims:
+        line = _binding_line(binding)
+        if line:
+            sizes.append(f"    {line}")
+        if binding.code and not any(f"{name}." in binding.code for name in program.inputs):
+            derive.append(f"    {binding.dim} = known[{binding.dim!r}] if {binding.dim!r} in known else {binding.code}")
+        else:
+            derive.append(f"    {binding.dim} = known.get({binding.dim!r})")
+    result = f"    return {{{', '.join(f'{b.dim!r}: {b.dim}' for b in program.entry_dims)}}}"
+    return "\n".join([*sizes, result, *derive, result]) + "\n"
+
+
+def _binding_line(binding: DimBinding) -> str:
+    if binding.code:
+        return f"{binding.dim} = {binding.code}"
+    if binding.axis is not None:
+        return f"{binding.dim} = {binding.source}.size({binding.axis})"
+    return "" if binding.dim == binding.source else f"{binding.dim} = {binding.source}"
+
+
 class _Emitter:
     def __init__(self, program: Program) -> None:
         self.program = program
@@ -67,7 +97,8 @@ class _Emitter:
         self._unpack("args", program.inputs)
         self.lines.append("    args.clear()")
         for binding in program.entry_dims:
-            self._bind(binding.dim, binding.source, binding.axis, binding.code)
+            if line := _binding_line(binding):
+                self.lines.append(f"    {line}")
         for name in program.inputs:
             if name in program.values and self.last_use.get(name, -1) < 0 and name not in self._output_values():
                 self.lines.append(f"    del {name}")
@@ -92,10 +123,6 @@ class _Emitter:
             self._unpack("tangents", program.tangents)
             self.lines.append("    tensors.clear(); tangents.clear()")
             self.bound = {*state, *program.tangents}
-            for name in program.tangents:
-                if self.last_use.get(name, -1) < split and name not in self._backward_output_values():
-                    self.lines.append(f"    del {name}")
-                    self.bound.discard(name)
             for index in range(split, len(program.statements)):
                 self._statement(index, keep=self._backward_output_values())
             self.lines.append(f"    return [{', '.join(out.code for out in program.backward_outputs)}]")
@@ -110,14 +137,6 @@ class _Emitter:
         if names:
             self.lines.append(f"    {', '.join(names)}, = {source}")
         self.bound.update(n for n in names if n in self.program.values)
-
-    def _bind(self, dim: str, source: str, axis: int | None, code: str) -> None:
-        if code:
-            self.lines.append(f"    {dim} = {code}")
-        elif axis is not None:
-            self.lines.append(f"    {dim} = {source}.size({axis})")
-        elif dim != source:
-            self.lines.append(f"    {dim} = {source}")
 
     def _statement(self, index: int, keep: frozenset[str]) -> None:
         statement = self.program.statements[index]

@@ -3,43 +3,11 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import torch
-from torch._C._dynamo.guards import _empty_strided_cpu, _empty_strided_cuda, _reinterpret_tensor
-
 from lowtide.ir import Program
-from lowtide.runtime.emit import ALIAS, Emitted
+from lowtide.runtime.emit import Emitted, emit_sizes
+from lowtide.runtime.load import load_functions
 from lowtide.runtime.state import SavedState
-
-
-def _second_handle(tensor: torch.Tensor) -> torch.Tensor:
-    """Another tensor object on the same storage, sharing its version counter.
-
-    autograd hangs the graph on the object that forward returns. If that same object stayed in the state that
-    the graph holds, neither would ever be freed.
-    """
-    return tensor.detach()
-
-
-_GLOBALS: dict[str, Any] = {
-    "torch": torch,
-    "empty_strided_cpu": _empty_strided_cpu,
-    "empty_strided_cuda": _empty_strided_cuda,
-    "reinterpret_tensor": _reinterpret_tensor,
-    ALIAS: _second_handle,
-}
-
-
-def load_functions(source: str, names: Mapping[str, Any], title: str) -> dict[str, Any]:
-    """Run emitted source in a namespace of its own, with the given names as globals.
-
-    Args:
-        source: Text from `emit_program`: written by lowtide, never by a stranger.
-        names: Kernels and helpers.
-        title: Shown in tracebacks in the place of a file name.
-    """
-    namespace = {**_GLOBALS, **names}
-    exec(compile(source, f"<lowtide {title}>", "exec"), namespace)
-    return namespace
+from lowtide.runtime.step import CallKind, active_recorder
 
 
 class Executable:
@@ -72,6 +40,7 @@ class Executable:
         self._forward = functions["forward"]
         self._backward = functions.get("backward")
         self._backward_keeping: Any = None
+        self._sizes_of: Any = None
 
     @property
     def program(self) -> Program:
@@ -82,16 +51,36 @@ class Executable:
 
     def infer(self, args: list[Any]) -> list[Any]:
         """Run a program without backward. The list of arguments is emptied."""
+        recorder = active_recorder()
+        if recorder is None:
+            outputs, _, _ = self._forward(args)
+            return list(outputs)
+        place = recorder.enter_forward(self.program, CallKind.INFERENCE, self._sizes(args), args)
         outputs, _, _ = self._forward(args)
+        recorder.leave_forward(place, outputs, None, ())
         return list(outputs)
 
     def forward(self, args: list[Any]) -> list[Any]:
         """Run forward. The list of arguments is emptied; the saved state comes after the outputs."""
+        recorder = active_recorder()
+        if recorder is None:
+            return self._run_forward(args)
+        place = recorder.enter_forward(self.program, CallKind.FORWARD, self._sizes(args), args)
+        results = self._run_forward(args)
+        recorder.leave_forward(place, results[:-1], results[-1], self._emitted.state)
+        return results
+
+    def _run_forward(self, args: list[Any]) -> list[Any]:
         outputs, tensors, dims = self._forward(args)
         watched = [tensors[i] for i in self._emitted.watched]
         watched += [outputs[i].detach() for i in self._emitted.shared_outputs]
         state = SavedState(tensors, dims, watched, self._backward, self._keeping_backward)
         return [*outputs, state]
+
+    def _sizes(self, args: list[Any]) -> dict[str, int]:
+        if self._sizes_of is None:
+            self._sizes_of = load_functions(emit_sizes(self.program), {}, f"{self.title} sizes")["sizes"]
+        return dict(self._sizes_of(args))
 
     def _keeping_backward(self) -> Any:
         if self._backward_keeping is None:

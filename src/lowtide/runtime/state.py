@@ -5,12 +5,15 @@ autograd would have checked is checked here: that no tensor which others can rea
 that a graph is not run backward twice after its state was released.
 """
 
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch._library.opaque_object import register_opaque_type
 from torch._opaque_base import OpaqueBase
+
+from lowtide.runtime.step import active_recorder
 
 Backward = Callable[[list[Any], tuple[int, ...], list[Any]], list[Any]]
 
@@ -25,8 +28,6 @@ class SavedState(OpaqueBase):
         backward: Runs backward and releases the tensors.
         backward_keeping: Runs backward and leaves every saved tensor as it is (`retain_graph=True`).
     """
-
-    __slots__ = ("_backward", "_backward_keeping", "_dims", "_tensors", "_watched")
 
     def __init__(
         self,
@@ -68,10 +69,25 @@ class SavedState(OpaqueBase):
                     f"operation: [{tensor.type()} {list(tensor.shape)}] is at version {tensor._version}; expected "
                     f"version {version} instead."
                 )
+        recorder = active_recorder()
+        if recorder is None:
+            return self._run(tangents, keep=keep)
+        place = recorder.enter_backward(self, tangents, [_held_elsewhere(tangents, i) for i in range(len(tangents))])
+        gradients = self._run(tangents, keep=keep)
+        recorder.leave_backward(place, gradients, self, kept=keep)
+        return gradients
+
+    def _run(self, tangents: list[Any], *, keep: bool) -> list[Any]:
+        assert self._tensors is not None, "bug: a released state is run"
         if keep:
             return self._backward_keeping()(list(self._tensors), self._dims, tangents)
         tensors, self._tensors, self._watched = self._tensors, None, []
         return self._backward(tensors, self._dims, tangents)
+
+
+def _held_elsewhere(tangents: list[Any], index: int) -> bool:
+    """Whether anyone but this list holds a tangent; two references are the list's and the argument's."""
+    return sys.getrefcount(tangents[index]) > 2
 
 
 register_opaque_type(SavedState, typ="reference")

@@ -438,14 +438,15 @@ class _GraphReader:
     def _outputs(self) -> list[OutputRecord]:
         outputs: list[OutputRecord] = []
         references = self.wrapper.get_output_refs()
-        for value, code in zip(self.graph.graph_outputs, references, strict=True):
+        for index, (value, code) in enumerate(zip(self.graph.graph_outputs, references, strict=True)):
             if isinstance(value, ir.NoneAsConstantBuffer):
                 outputs.append(OutputRecord("None", ()))
             elif isinstance(value, ir.ShapeAsConstantBuffer):
                 outputs.append(OutputRecord(code, (), integer=sympy.sympify(value.expr)))
             else:
                 reads = tuple(dict.fromkeys(n for n in identifiers(code) if n in self.tensors))
-                outputs.append(OutputRecord(code, reads, is_tensor=True))
+                seen = tensor_record(f"out{index}", value) if code not in self.tensors else None
+                outputs.append(OutputRecord(code, reads, is_tensor=True, tensor=seen))
         return outputs
 
     def _output_stride(self, output: Any) -> tuple[sympy.Expr, ...] | None:

@@ -293,18 +293,20 @@ class _Assembler:
                 mapping[record.name] = name
                 base = forward.name(output.reads[0])
                 self.add_tensor(replace(record.tensor, name=name), None, base=base)
-                self.statements.append(
-                    Statement(
-                        name=f"s{len(self.statements)}",
-                        op="view",
-                        phase=Phase.BACKWARD,
-                        reads=(base,),
-                        defines=(name,),
-                        allocates=False,
-                        code=(f"{name} = {forward.code(output.code)}",),
-                    )
-                )
+                self.statements.append(self._view(name, base, forward.code(output.code), Phase.BACKWARD))
         return mapping, tuple(tangents)
+
+    def _view(self, name: str, base: str, code: str, phase: Phase) -> Statement:
+        return Statement(
+            name=f"s{len(self.statements)}",
+            op="view",
+            phase=phase,
+            reads=(base,),
+            defines=(name,),
+            allocates=False,
+            flags=frozenset({Flag.RECOMPUTABLE}),
+            code=(f"{name} = {code}",),
+        )
 
     def _receive_unused(self, tangents: Sequence[str], part: "_Part") -> None:
         """A tangent that nothing reads exists all the same when backward begins, and is dropped there."""
@@ -323,7 +325,14 @@ class _Assembler:
             return Output(None, self.expr(record.integer), part.code(record.code))
         if not record.is_tensor:
             return Output(None, None, "None")
-        return Output(part.name(record.reads[0]), None, part.code(record.code))
+        base, code = part.name(record.reads[0]), part.code(record.code)
+        if record.tensor is None:
+            return Output(base, None, code)
+        # A view made for the caller alone: a value of its own, so that its shape is known.
+        name = record.tensor.name if part.phase is Phase.FORWARD else _BACKWARD + record.tensor.name
+        self.add_tensor(replace(record.tensor, name=name), None, base=base)
+        self.statements.append(self._view(name, base, code, part.phase))
+        return Output(name, None, name)
 
     # -- tensors ---------------------------------------------------------------------------------------------
 

@@ -87,12 +87,13 @@ class InputRecord:
 
 @dataclass(frozen=True, slots=True)
 class OutputRecord:
-    """A graph output: the Python expression that makes it and the tensor name it reads, if any."""
+    """A graph output: the Python expression that makes it, the tensor name it reads, and what it looks like."""
 
     code: str
     reads: tuple[str, ...]
     integer: sympy.Expr | None = None
     is_tensor: bool = False
+    tensor: TensorRecord | None = None
 
 
 @dataclass(slots=True)

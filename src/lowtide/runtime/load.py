@@ -1,0 +1,40 @@
+"""Turns emitted source into functions."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch._C._dynamo.guards import _empty_strided_cpu, _empty_strided_cuda, _reinterpret_tensor
+
+from lowtide.runtime.emit import ALIAS
+
+
+def _second_handle(tensor: torch.Tensor) -> torch.Tensor:
+    """Another tensor object on the same storage, sharing its version counter.
+
+    autograd hangs the graph on the object that forward returns. If that same object stayed in the state that
+    the graph holds, neither would ever be freed.
+    """
+    return tensor.detach()
+
+
+_GLOBALS: dict[str, Any] = {
+    "torch": torch,
+    "empty_strided_cpu": _empty_strided_cpu,
+    "empty_strided_cuda": _empty_strided_cuda,
+    "reinterpret_tensor": _reinterpret_tensor,
+    ALIAS: _second_handle,
+}
+
+
+def load_functions(source: str, names: Mapping[str, Any], title: str) -> dict[str, Any]:
+    """Run emitted source in a namespace of its own, with the given names as globals.
+
+    Args:
+        source: Text from `emit_program`: written by lowtide, never by a stranger.
+        names: Kernels and helpers.
+        title: Shown in tracebacks in the place of a file name.
+    """
+    namespace = {**_GLOBALS, **names}
+    exec(compile(source, f"<lowtide {title}>", "exec"), namespace)
+    return namespace
