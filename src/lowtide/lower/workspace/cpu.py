@@ -18,12 +18,14 @@ from lowtide.ir import Workspace
 from lowtide.lower.workspace.attention import attention_backward, attention_forward
 from lowtide.lower.workspace.call import Call
 from lowtide.lower.workspace.convolution import convolution, convolution_backward
+from lowtide.lower.workspace.elementwise import ELEMENTWISE
 from lowtide.lower.workspace.groups import grouped_mm_fallback
 from lowtide.lower.workspace.indexing import embedding_dense_backward, index, scatter_reduce
 from lowtide.lower.workspace.machine import CpuMachine
 from lowtide.lower.workspace.ordering import cumsum, histc, sort
 from lowtide.lower.workspace.pooling import pool
 from lowtide.lower.workspace.products import addmm, baddbmm, bmm, mm
+from lowtide.lower.workspace.reductions import REDUCTIONS
 
 WorkspaceFormula = Callable[[Call, CpuMachine], tuple[Workspace, ...]]
 
@@ -64,6 +66,8 @@ _POOLS = (
 
 CPU_WORKSPACES: Mapping[str, WorkspaceFormula] = MappingProxyType(
     {
+        **ELEMENTWISE,
+        **REDUCTIONS,
         **dict.fromkeys(_NOTHING, nothing),
         **dict.fromkeys(_POOLS, pool),
         "aten._scaled_dot_product_flash_attention_for_cpu": attention_forward,
