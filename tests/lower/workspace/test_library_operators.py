@@ -1,6 +1,7 @@
 """Sorting, counting, indexing, pooling, groups: predicted workspace is the measured one, to the byte."""
 
 from collections.abc import Callable
+from itertools import product
 
 import pytest
 import torch
@@ -118,6 +119,11 @@ def _pools(threads: int) -> list[Case]:
                 case(aten._adaptive_avg_pool2d_backward.default, small, image),
                 case(aten.adaptive_max_pool2d.default, image, [4, 4]),
             ]
+    for shape in ((3, 8, 17, 17), (2, 1, 5, 7), (2, 3, 1, 1), (1, 3, 1, 6)):
+        for first, second in product((torch.contiguous_format, torch.channels_last), repeat=2):
+            small = torch.zeros(*shape[:2], 4, 4).contiguous(memory_format=first)
+            image = torch.zeros(shape).contiguous(memory_format=second)
+            found.append(case(aten._adaptive_avg_pool2d_backward.default, small, image))
     return [Case(item.operator, item.args, item.kwargs, threads) for item in found]
 
 

@@ -22,8 +22,9 @@ from lowtide.lower.workspace.elementwise import ELEMENTWISE
 from lowtide.lower.workspace.groups import grouped_mm_fallback
 from lowtide.lower.workspace.indexing import embedding_dense_backward, index, scatter_reduce
 from lowtide.lower.workspace.machine import CpuMachine
+from lowtide.lower.workspace.masked_index import masked_index_put_accumulate
 from lowtide.lower.workspace.ordering import cumsum, histc, sort
-from lowtide.lower.workspace.pooling import pool
+from lowtide.lower.workspace.pooling import adaptive_average_backward, pool
 from lowtide.lower.workspace.products import addmm, baddbmm, bmm, mm
 from lowtide.lower.workspace.reductions import REDUCTIONS
 
@@ -55,7 +56,6 @@ _NOTHING = (
 )
 _POOLS = (
     "aten._adaptive_avg_pool2d",
-    "aten._adaptive_avg_pool2d_backward",
     "aten.adaptive_max_pool2d",
     "aten.adaptive_max_pool2d_backward",
     "aten.avg_pool2d",
@@ -72,6 +72,7 @@ CPU_WORKSPACES: Mapping[str, WorkspaceFormula] = MappingProxyType(
         **dict.fromkeys(_POOLS, pool),
         "aten._scaled_dot_product_flash_attention_for_cpu": attention_forward,
         "aten._scaled_dot_product_flash_attention_for_cpu_backward": attention_backward,
+        "aten._adaptive_avg_pool2d_backward": adaptive_average_backward,
         "aten.mm": mm,
         "aten.addmm": addmm,
         "aten.bmm": bmm,
@@ -84,7 +85,9 @@ CPU_WORKSPACES: Mapping[str, WorkspaceFormula] = MappingProxyType(
         "aten.cumprod": cumsum,
         "aten.index": index,
         "aten.index_put": index,
+        "aten._unsafe_index": index,
         "aten._unsafe_index_put": index,
+        "aten._unsafe_masked_index_put_accumulate": masked_index_put_accumulate,
         "aten.scatter_reduce": scatter_reduce,
         "aten.embedding_dense_backward": embedding_dense_backward,
         "transformers.grouped_mm_fallback": grouped_mm_fallback,

@@ -55,6 +55,27 @@ def clamp(call: Call, machine: CpuMachine) -> tuple[Workspace, ...]:
     return _bytes(_conversions([a for a in operands if a.shape is not None], wanted))
 
 
+def fused_product(call: Call, machine: CpuMachine) -> tuple[Workspace, ...]:
+    """Workspace of a product and sum rounded once (`prims.fma`) in float32: one intermediate result."""
+    operands = _operands(call, 3)
+    longest = max((operand.shape or () for operand in operands), key=len)
+    if any(operand.dtype != "float32" for operand in operands):
+        return (Workspace(call.operator, None),)
+    lengths: list[Expr] = []
+    for axis in range(-len(longest), 0):
+        found = {o.shape[axis] for o in operands if o.shape is not None and len(o.shape) >= -axis} - {const(1)}
+        if len(found) > 1:
+            return (Workspace(call.operator, None),)
+        lengths.extend(found)
+    return _bytes(numel(lengths) * item_bytes("float32"))
+
+
+def repeat(call: Call, machine: CpuMachine) -> tuple[Workspace, ...]:
+    """Workspace of a repetition: 32 bytes for each axis."""
+    repeats = call.arguments["repeats"].value
+    return _bytes(const(32 * len(repeats))) if isinstance(repeats, tuple) else (Workspace(call.operator, None),)
+
+
 def power(call: Call, machine: CpuMachine) -> tuple[Workspace, ...]:
     """Workspace of a power: an exponent that is a number becomes no tensor."""
     return clamp(call, machine) if ".Tensor_Scalar" in call.operator else binary(call, machine)
@@ -147,6 +168,9 @@ ELEMENTWISE = MappingProxyType(
     {
         **{f"aten.{name}": free for name in _FREE},
         "prims.convert_element_type": free,
+        "prims.iota": free,
+        "prims.fma": fused_product,
+        "aten.repeat": repeat,
         **{f"aten.{name}": binary for name in _BINARY},
         **{f"aten.{name}": float_function for name in _FLOAT_FUNCTIONS},
         "aten.div": division,

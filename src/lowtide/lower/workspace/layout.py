@@ -53,6 +53,25 @@ def is_not_contiguous(shape: Sequence[Expr], stride: Sequence[Expr]) -> Expr:
     return any_of(*wrong)
 
 
+def is_channels_last(shape: Sequence[Expr], stride: Sequence[Expr]) -> Expr:
+    """Return 1 where torch takes an image (batch, channels, height, width) for one with channels last; else 0.
+
+    torch looks at strides only: they must grow in the order channels, width, height, batch. An image that is dense in
+    both orders counts as channels first.
+
+    Guarantee: exact, for lengths of at least 1.
+    """
+    _, channels, height, width = shape
+    batch_step, channel_step, row_step, column_step = stride
+    return (
+        is_at_least(channel_step, 1)
+        * is_at_least(column_step, channel_step * channels)
+        * is_at_least(row_step, column_step * width)
+        * is_at_least(batch_step, row_step * height)
+        * differs(row_step * height, channel_step)
+    )
+
+
 def permuted(items: Sequence[Expr], order: Sequence[int]) -> tuple[Expr, ...]:
     """Return the lengths or strides of the axes in `order`."""
     return tuple(items[axis] for axis in order)

@@ -10,7 +10,7 @@ from lowtide.ir import Workspace, item_bytes, numel
 from lowtide.lower.workspace.call import Argument, Call, as_integer
 from lowtide.lower.workspace.layout import is_at_least, is_one, shape_of
 from lowtide.lower.workspace.machine import CpuMachine
-from lowtide.symbolic import Expr, const, maximum, minimum
+from lowtide.symbolic import Expr, const, maximum
 
 _GRAIN = 32768
 """Elements below which ATen does not use several threads."""
@@ -22,7 +22,7 @@ def total(call: Call, machine: CpuMachine) -> tuple[Workspace, ...]:
     operand = _operand(call)
     wanted = _given_type(call) or (operand.dtype if _is_inexact(operand.dtype) else "int64")
     size = const(0) if wanted == operand.dtype else numel(shape_of(operand)) * item_bytes(wanted)
-    return _bytes(size + _partial_results(call, wanted, machine))
+    return _bytes(size + _partial_results(call, machine) * item_bytes(wanted))
 
 
 def mean(call: Call, machine: CpuMachine) -> tuple[Workspace, ...]:
@@ -31,11 +31,13 @@ def mean(call: Call, machine: CpuMachine) -> tuple[Workspace, ...]:
     wanted = _given_type(call) or operand.dtype
     if operand.dtype not in _FLOATS or wanted not in _FLOATS:
         return (Workspace(call.operator, None),)
-    division = const(8 + item_bytes(wanted))
+    item = item_bytes(wanted)
+    division = const(8 + item)
     if wanted != operand.dtype:
-        converted = numel(shape_of(operand)) * item_bytes(wanted)
-        return _bytes(maximum(converted + _partial_results(call, wanted, machine), division))
-    return _bytes(maximum(_partial_results(call, wanted, machine), division))
+        converted = numel(shape_of(operand)) * item
+        return _bytes(maximum(converted + _partial_results(call, machine) * item, division))
+    # The greater of the two, written so that it stays short: the first is 0 or one term.
+    return _bytes(division + _is_split(call) * maximum(0, machine.threads * item - division))
 
 
 def extreme(call: Call, machine: CpuMachine) -> tuple[Workspace, ...]:
@@ -43,7 +45,7 @@ def extreme(call: Call, machine: CpuMachine) -> tuple[Workspace, ...]:
     operand = _operand(call)
     if call.operator.startswith(("aten.any", "aten.all")) and operand.dtype != "bool":
         return (Workspace(call.operator, None),)
-    return _bytes(_partial_results(call, operand.dtype, machine))
+    return _bytes(_partial_results(call, machine) * item_bytes(operand.dtype))
 
 
 def _operand(call: Call) -> Argument:
@@ -59,7 +61,13 @@ def _is_inexact(dtype: str) -> bool:
     return dtype.startswith(("float", "bfloat", "complex"))
 
 
-def _partial_results(call: Call, dtype: str, machine: CpuMachine) -> Expr:
+def _partial_results(call: Call, machine: CpuMachine) -> Expr:
+    """How many partial results there are: none, or one for each of several threads."""
+    return _is_split(call) * (machine.threads - is_one(machine.threads))
+
+
+def _is_split(call: Call) -> Expr:
+    """Return 1 where the reduction is large enough to be split and has a single result, else 0."""
     shape = shape_of(_operand(call))
     kept = const(1)
     reduced = _reduced_axes(call, len(shape))
@@ -68,8 +76,7 @@ def _partial_results(call: Call, dtype: str, machine: CpuMachine) -> Expr:
             kept = kept * length
     if kept.is_constant and kept.constant_value != 1:
         return const(0)
-    several = minimum(1, machine.threads - 1)
-    return is_one(kept) * is_at_least(numel(shape), _GRAIN) * several * machine.threads * item_bytes(dtype)
+    return is_one(kept) * is_at_least(numel(shape), _GRAIN)
 
 
 def _reduced_axes(call: Call, rank: int) -> frozenset[int]:
