@@ -5,6 +5,7 @@ from typing import Any
 
 from lowtide.ir import Program
 from lowtide.runtime.emit import Emitted, emit_sizes
+from lowtide.runtime.link import link_to
 from lowtide.runtime.load import load_functions
 from lowtide.runtime.state import SavedState
 from lowtide.runtime.step import CallKind, active_recorder
@@ -61,21 +62,23 @@ class Executable:
         return list(outputs)
 
     def forward(self, args: list[Any]) -> list[Any]:
-        """Run forward. The list of arguments is emptied; the saved state comes after the outputs."""
+        """Run forward. The list of arguments is emptied; a link (`link_to`) and the saved state follow the outputs."""
         recorder = active_recorder()
         if recorder is None:
-            return self._run_forward(args)
+            outputs, link, state = self._run_forward(args)
+            return [*outputs, link, state]
         place = recorder.enter_forward(self.program, CallKind.FORWARD, self._sizes(args), args)
-        results = self._run_forward(args)
-        recorder.leave_forward(place, results[:-1], results[-1], self._emitted.state)
-        return results
+        outputs, link, state = self._run_forward(args)
+        recorder.leave_forward(place, outputs, state, self._emitted.state)
+        return [*outputs, link, state]
 
-    def _run_forward(self, args: list[Any]) -> list[Any]:
+    def _run_forward(self, args: list[Any]) -> tuple[list[Any], Any, SavedState]:
+        link = link_to(args)
         outputs, tensors, dims = self._forward(args)
         watched = [tensors[i] for i in self._emitted.watched]
         watched += [outputs[i].detach() for i in self._emitted.shared_outputs]
         state = SavedState(tensors, dims, watched, self._backward, self._keeping_backward)
-        return [*outputs, state]
+        return list(outputs), link, state
 
     def _sizes(self, args: list[Any]) -> dict[str, int]:
         if self._sizes_of is None:

@@ -27,6 +27,7 @@ from lowtide.lower.joint import (
     make_stubs,
     output_node,
     shape_env_of,
+    take_state,
 )
 
 # By name, because some versions of torch do not have all of them.
@@ -129,8 +130,7 @@ class _BackwardCall:
         self._keep_graph = keep_graph
 
     def __call__(self, args: list[Any]) -> Any:
-        state, tangents = args[0], args[1:]
-        args.clear()
+        state, tangents = take_state(args)
         return state.run_backward(tangents, keep=self._keep_graph())
 
 

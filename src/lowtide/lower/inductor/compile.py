@@ -81,7 +81,9 @@ def compile_with_inductor(
                 record = lower_graph(
                     graph, inputs, static_input_idxs=kwargs.get("static_input_idxs", ()), is_inference=True
                 )
-            code, _ = finish(Joint(record))
+            record.inputs = mark_numbers(record.inputs, positions, numbers)
+            # Inductor has told AOTAutograd the strides of the outputs while it lowered.
+            return finish(Joint(record))[0]
         else:
             return compile_fx_inner(graph, inputs, **kwargs)
         code.post_compile(inputs, None, kwargs)
@@ -95,7 +97,7 @@ def compile_with_inductor(
 def _artifact(title: str, joint: Joint, assembled: Assembled, payload: Any) -> Artifact:
     backward = joint.backward
     count = joint.num_forward_outputs
-    strides = joint.forward.output_strides if count is None else [*joint.forward.output_strides[:count], None]
+    strides = joint.forward.output_strides if count is None else [*joint.forward.output_strides[:count], None, None]
     printer = PythonPrinter()
     return Artifact(
         title=title,

@@ -13,7 +13,7 @@ from torch._inductor.codecache import PyCodeCache
 from torch._inductor.output_code import OutputCode
 from torch._inductor.utils import set_tracing_context_output_strides
 
-from lowtide.lower.joint import KernelSource
+from lowtide.lower.joint import KernelSource, take_state
 
 
 @dataclasses.dataclass(frozen=True)
@@ -111,10 +111,9 @@ class BackwardCode(OutputCode):
         self._boxed_call = True
 
     def __call__(self, inputs: Sequence[Any]) -> Any:
-        """Run backward on the state (first) and the tangents; the list of inputs is emptied."""
+        """Run backward; the list of inputs is emptied."""
         args = inputs if isinstance(inputs, list) else list(inputs)
-        state, tangents = args[0], args[1:]
-        args.clear()
+        state, tangents = take_state(args)
         return state.run_backward(tangents, keep=self.keep_graph())
 
     def post_compile(self, example_inputs: Sequence[Any], constants: Any, graph_kwargs: Any) -> None:

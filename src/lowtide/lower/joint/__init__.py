@@ -27,6 +27,7 @@ from lowtide.lower.joint.stubs import (
     output_values,
     shape_env_of,
 )
+    take_state,
 
 __all__ = [
     "BACKWARD_KEY",
@@ -59,3 +60,4 @@ __all__ = [
     "shape_env_of",
     "size_code",
 ]
+    "take_state",

@@ -1,8 +1,9 @@
 """Stub graphs: what AOTAutograd gets in the place of a partitioned graph that became one program.
 
 A stub has the signature of the graph that it stands for, with all saved activations replaced by one opaque
-state: forward returns its outputs and the state, backward takes the state and the tangents. The compiled form of
-a stub travels in its metadata.
+state: forward returns its outputs, a link and the state, backward takes these two and the tangents. The link is
+a tensor without elements that depends on every input that needs a gradient: autograd refuses a second derivative
+only where it can see such a tensor among the saved ones. The compiled form of a stub travels in its metadata.
 """
 
 import operator
@@ -62,15 +63,20 @@ def make_stubs(
             item = graph.call_function(operator.getitem, (call, index))
             item.meta = dict(out.meta)
             results.append(item)
-    carried = graph.call_function(operator.getitem, (call, num_forward_outputs), name="lowtide_state")
-    carried.meta = {"val": state}
-    graph.output((*results, carried))
-
+    carried: list[fx.Node] = []
     back = fx.Graph()
-    placeholder = back.placeholder("lowtide_state")
-    placeholder.meta = {"val": state}
+    placeholders: list[fx.Node] = []
+    for name, value in (("lowtide_link", _empty_tensor(forward)), ("lowtide_state", state)):
+        item = graph.call_function(operator.getitem, (call, num_forward_outputs + len(carried)), name=name)
+        item.meta = {"val": value}
+        carried.append(item)
+        placeholder = back.placeholder(name)
+        placeholder.meta = {"val": value}
+        placeholders.append(placeholder)
+    graph.output((*results, *carried))
+
     rest = [_copy_placeholder(back, n) for n in backward.graph.nodes if n.op == "placeholder" and n.name not in saved]
-    call = back.call_function(stub_call, (placeholder, *rest))
+    call = back.call_function(stub_call, (*placeholders, *rest))
     gradients: list[Any] = []
     for index, out in enumerate(pytree.arg_tree_leaves(*output_node(backward).args)):
         if not isinstance(out, fx.Node):
@@ -81,6 +87,13 @@ def make_stubs(
         gradients.append(item)
     back.output(tuple(gradients))
     return fx.GraphModule(torch.nn.Module(), graph), fx.GraphModule(torch.nn.Module(), back)
+
+
+def take_state(args: list[Any]) -> tuple[Any, list[Any]]:
+    """Split what a backward stub is called with into the state and the tangents; the list is emptied."""
+    _, state, *tangents = args
+    args.clear()
+    return state, tangents
 
 
 def output_values(gm: fx.GraphModule) -> list[Any]:
@@ -104,6 +117,20 @@ def shape_env_of(gm: fx.GraphModule) -> Any:
         if isinstance(value, torch._subclasses.FakeTensor):
             return value.fake_mode.shape_env
     return None
+
+
+def _empty_tensor(gm: fx.GraphModule) -> Any:
+    """A fake tensor without elements.
+
+    It is a view of an input: AOTAutograd takes any other saved tensor for a buffer that backward may overwrite, and
+    refuses `retain_graph` then.
+    """
+    for node in gm.graph.nodes:
+        value = node.meta.get("val")
+        if node.op == "placeholder" and isinstance(value, torch._subclasses.FakeTensor):
+            with value.fake_mode:
+                return value.as_strided((0,), (1,), 0)
+    raise AssertionError("bug: a training graph without tensors")
 
 
 def _copy_placeholder(graph: fx.Graph, node: fx.Node) -> fx.Node:
