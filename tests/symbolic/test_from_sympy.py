@@ -98,6 +98,9 @@ def test_torch_functions_are_recognised() -> None:
     assert from_sympy(functions.Max(x, y), refuse) == maximum(X, Y)
     assert from_sympy(functions.Min(x, 9), refuse) == minimum(X, 9)
     assert from_sympy(functions.CeilDiv(x, 4), refuse) == ceil_div(X, 4)
+    quotient = functions.IntTrueDiv(x, 32)
+    assert from_sympy(functions.CeilToInt(quotient), refuse) == ceil_div(X, 32)
+    assert from_sympy(functions.FloorToInt(quotient), refuse) == X // 32
 
 
 def sympy_trees() -> st.SearchStrategy[sympy.Expr]:

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from lowtide.ir import BufferKind, DimBinding, Output, Program, Statement, Value, extent, item_bytes, needed_dims, numel
+from lowtide.runtime.device_context import cuda_device, in_device_context
 from lowtide.symbolic import Expr, render_python
 
 ALIAS = "_alias"
@@ -88,6 +89,7 @@ class _Emitter:
         self.holder: dict[str, str] = {}
         self.bound: set[str] = set()
         self.lines: list[str] = []
+        self.body = 0
 
     def emit(self) -> Emitted:
         program = self.program
@@ -115,6 +117,7 @@ class _Emitter:
             for i, out in enumerate(program.forward_outputs)
         ]
         self.lines.append(f"    return ({_tuple(outputs)}), [{', '.join(state)}], ({_tuple(state_dims)})")
+        self._enter_device()
         watched = self._watched(state, shared)
         if has_backward:
             self._head("def backward(tensors, dims, tangents):")
@@ -126,12 +129,19 @@ class _Emitter:
             for index in range(split, len(program.statements)):
                 self._statement(index, keep=self._backward_output_values())
             self.lines.append(f"    return [{', '.join(out.code for out in program.backward_outputs)}]")
+            self._enter_device()
         return Emitted("\n".join(self.lines) + "\n", state, state_dims, watched, shared, has_backward)
 
     # -- pieces ----------------------------------------------------------------------------------------------
 
     def _head(self, line: str) -> None:
         self.lines.append(line)
+        self.body = len(self.lines)
+
+    def _enter_device(self) -> None:
+        """Let the function written last run on the program's GPU, if it has one."""
+        if (device := cuda_device(self.program)) is not None:
+            self.lines[self.body :] = in_device_context(self.lines[self.body :], device)
 
     def _unpack(self, source: str, names: Sequence[str]) -> None:
         if names:

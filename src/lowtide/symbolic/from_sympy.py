@@ -1,7 +1,8 @@
 """Sizes from sympy expressions, as torch's symbolic integers carry them.
 
 Classes are recognised by name, so that torch's own functions are understood without importing torch: `FloorDiv`,
-`CleanDiv`, `CeilDiv`, `Mod`, `PythonMod`, `ModularIndexing`, `Max`, `Min`, `PowByNatural`, `Identity`. What is no
+`CleanDiv`, `CeilDiv`, `Mod`, `PythonMod`, `ModularIndexing`, `Max`, `Min`, `PowByNatural`, `Identity`, and `CeilToInt` or
+`FloorToInt` of a quotient of integers. What is no
 integer polynomial over floors and maxima (Where, Piecewise, TruncToInt, true divisions) is handed to the caller, who
 names a bounded variable that stands for it.
 """
@@ -75,6 +76,11 @@ class _Converter:
             return (maximum if name == "Max" else minimum)(*parts)
         if name in ("floor", "ceiling"):
             return self.rounded(arguments[0], floor_div if name == "floor" else ceil_div)
+        if name in ("FloorToInt", "CeilToInt") and type(arguments[0]).__name__ == "IntTrueDiv":
+            # Division in double precision: exact for sizes below 2^53, the largest that torch's own code gets right.
+            parts = [self.convert(argument) for argument in arguments[0].args]
+            divide = floor_div if name == "FloorToInt" else ceil_div
+            return None if parts[1] == 0 else divide(parts[0], parts[1])
         return self.division(name, arguments)
 
     def sum(self, arguments: tuple[sympy.Basic, ...]) -> Expr | None:

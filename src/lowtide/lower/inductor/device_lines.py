@@ -11,7 +11,6 @@
 Several GPUs in one graph, and streams chosen by the user, are not handled.
 """
 
-import dataclasses
 import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
@@ -92,17 +91,14 @@ def aligned_input(text: Sequence[str]) -> str | None:
     return None if match is None else match["name"]
 
 
-def use_aligned(statement: StatementRecord, aligned: Mapping[str, str]) -> StatementRecord:
-    """Let a statement use aligned inputs under their new names."""
-    if not aligned:
-        return statement
-    return dataclasses.replace(
-        statement,
-        code=tuple(rename_identifiers(line, aligned) for line in statement.code),
-        reads=tuple(aligned.get(name, name) for name in statement.reads),
-        views={name: aligned.get(base, base) for name, base in statement.views.items()},
-        may_reuse=tuple((written, aligned.get(read, read)) for written, read in statement.may_reuse),
-    )
+def use_aligned(statement: StatementRecord, aligned: Mapping[str, str]) -> None:
+    """Let a statement use aligned inputs under their new names: changes the record in place."""
+    if not aligned.keys() & set(statement.reads):
+        return
+    statement.code = tuple(rename_identifiers(line, aligned) for line in statement.code)
+    statement.reads = tuple(aligned.get(name, name) for name in statement.reads)
+    statement.views = {name: aligned.get(base, base) for name, base in statement.views.items()}
+    statement.may_reuse = tuple((written, aligned.get(read, read)) for written, read in statement.may_reuse)
 
 
 def check_single_device(seen: Collection[int], where: str) -> None:

@@ -99,6 +99,7 @@ class _GraphReader:
         self.tuples: dict[str, StatementRecord] = {}
         self.in_place = InPlaceFinder(self.graph)
         self.devices: set[int] = set()
+        self.precomputed = {str(s) for s in self.graph.sizevars.inv_precomputed_replacements}
         self.numels: tuple[str, ...] = ()
         self.aligned: dict[str, str] = {}
 
@@ -184,7 +185,8 @@ class _GraphReader:
             self.devices.add(line.device_idx)
             check_single_device(self.devices, f"graph {self.graph.graph_id}")
         elif isinstance(line, inductor_wrapper.SymbolicCallArgLine):
-            self.numels += text  # names a size that the next kernel call takes
+            if str(line.arg.inner) not in self.precomputed:
+                self.numels += text  # names a size that the next kernel call takes
         elif isinstance(line, inductor_wrapper.ReinterpretLine):
             self._view(line.reused_as, line.node.get_name(), text)
         elif isinstance(line, inductor_wrapper.ReuseLine):
@@ -405,7 +407,8 @@ class _GraphReader:
         self.aligned[name] = aligned
 
     def _add(self, statement: StatementRecord) -> None:
-        self.statements.append(use_aligned(statement, self.aligned))
+        use_aligned(statement, self.aligned)
+        self.statements.append(statement)
 
     # -- facts -----------------------------------------------------------------------------------------------
 
