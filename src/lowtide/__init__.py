@@ -11,23 +11,33 @@ from typing import TYPE_CHECKING
 from lowtide.errors import LowtideError
 
 if TYPE_CHECKING:
+    from lowtide.explain import Explanation, explain
     from lowtide.runtime.meter import MeasuredPeak, MemoryTimeline, measure_peak
+    from lowtide.runtime.step import Step, record_step
 
 __version__ = "0.1.0.dev0"
 
 __all__ = [
+    "Explanation",
     "LowtideError",
     "MeasuredPeak",
     "MemoryTimeline",
+    "Step",
     "__version__",
+    "explain",
     "measure_peak",
+    "record_step",
 ]
 
 # Public names whose module imports torch, and the module each is loaded from when first asked for.
 _LOADED_ON_FIRST_USE = {
+    "Explanation": "lowtide.explain",
+    "explain": "lowtide.explain",
     "MeasuredPeak": "lowtide.runtime.meter",
     "MemoryTimeline": "lowtide.runtime.meter",
     "measure_peak": "lowtide.runtime.meter",
+    "Step": "lowtide.runtime.step",
+    "record_step": "lowtide.runtime.step",
 }
 
 

@@ -55,7 +55,8 @@ def live_ranges(
         counted_elsewhere: Buffers to leave out, because another program already counts them.
 
     Returns:
-        Buffer -> range, for the INTERMEDIATE buffers that a statement defines and the TANGENT buffers. Exact.
+        Buffer -> range, for the INTERMEDIATE buffers that a statement defines and for the TANGENT and NUMBER
+        buffers. Exact.
 
     Raises:
         OrderError: If `order` is not a permutation.
@@ -95,6 +96,8 @@ def live_ranges(
             continue
         if buffer.kind is BufferKind.TANGENT:
             start = backward_start
+        elif buffer.kind is BufferKind.NUMBER:
+            start = 0
         elif buffer.kind is BufferKind.INTERMEDIATE and name in first:
             start = first[name]
         else:
@@ -102,7 +105,7 @@ def live_ranges(
         stop = max(start, last.get(name, -1) + 1)
         if name in held:
             stop = len(steps)
-        elif name in forward_held:
+        elif buffer.kind is BufferKind.NUMBER or name in forward_held:
             stop = max(stop, forward_end)
         ranges[name] = LiveRange(start, stop)
     return ranges

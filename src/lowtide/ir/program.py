@@ -27,6 +27,9 @@ class BufferKind(StrEnum):
 
     INPUT = "input"
     """The caller's, not counted."""
+    NUMBER = "number"
+    """A number that the caller's compiler wraps as a tensor for one call. It exists from the start of forward
+    until the end of forward, or until its last use in backward, and is counted."""
     CONSTANT = "constant"
     """Belongs to the program for ever, not counted; its values exist from the start."""
     TANGENT = "tangent"

@@ -87,7 +87,7 @@ def _verify_names(program: Program) -> None:
 
 
 def _verify_owners(program: Program) -> None:
-    arrivals = [("input", name, (BufferKind.INPUT, BufferKind.CONSTANT)) for name in program.inputs]
+    arrivals = [("input", name, (BufferKind.INPUT, BufferKind.NUMBER, BufferKind.CONSTANT)) for name in program.inputs]
     arrivals += [("tangent", name, (BufferKind.TANGENT,)) for name in program.tangents]
     for what, name, kinds in arrivals:
         if what == "input" and name in program.scope.ranges:

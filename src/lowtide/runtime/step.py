@@ -18,7 +18,7 @@ Bytes that no program allocates (eager operators between the calls, the optimize
 
 import contextlib
 import weakref
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -170,10 +170,10 @@ class Step:
                 known[binding.dim] = call.sizes[binding.dim]  # a plain integer argument stays what it was
             elif not binding.code:
                 missing.append(name)
-        for dim in program.run_time_dims:
-            name = program.dim_names.get(dim, dim)
+        for variable in program.run_time_dims:
+            name = program.dim_names.get(variable, variable)
             if name in sizes:
-                known[dim] = sizes[name]
+                known[variable] = sizes[name]
             else:
                 missing.append(name)
         if missing:
@@ -183,7 +183,7 @@ class Step:
                 where=f"call {place} of the step, program {program.name}",
                 fix=f"pass these names too; the program's are {', '.join(sorted(program.dim_names.values()))}",
             )
-        return derive_sizes(program, known)
+        return size_deriver(program)(known)
 
     def _held_bytes(self, entry: Held, valuations: Sequence[Mapping[str, int]]) -> int:
         program = self.calls[entry.call].program
@@ -216,18 +216,21 @@ def _is_extent(program: Program, variable: str) -> bool:
     return any(variable in extent.dims for extent in extents)
 
 
-def derive_sizes(program: Program, known: Mapping[str, int]) -> dict[str, int]:
-    """Complete a valuation by the variables that the program computes from others at entry.
+def size_deriver(program: Program) -> Callable[[Mapping[str, int]], dict[str, int]]:
+    """Make the function that completes a valuation by what the program computes from other sizes at entry.
 
-    Args:
-        program: The program.
-        known: Integers of the variables that are read from inputs.
-
-    Cost: one small function compiled per call.
+    Cost: compiles one small function; calling it takes time linear in the variables.
     """
-    functions = load_functions(emit_sizes(program), {}, f"{program.name} sizes")
-    complete = {dim: value for dim, value in functions["derive"](known).items() if value is not None}
-    return {**complete, **known}
+    derive = load_functions(emit_sizes(program), {}, f"{program.name} sizes")["derive"]
+
+    def complete(known: Mapping[str, int]) -> dict[str, int]:
+        found = {name: value for name, value in derive(known).items() if value is not None}
+        return {**found, **known}
+
+    return complete
+
+
+_COUNTED_WHILE_SAVED = (BufferKind.INTERMEDIATE, BufferKind.NUMBER)
 
 
 @dataclass(slots=True)
@@ -278,7 +281,7 @@ class StepRecorder:
         self._hand_out(place, program.forward_outputs, outputs)
         if state is not None:
             buffers = dict.fromkeys(program.values[name].buffer for name in saved)
-            counted = tuple(b for b in buffers if program.buffers[b].kind is BufferKind.INTERMEDIATE)
+            counted = tuple(b for b in buffers if program.buffers[b].kind in _COUNTED_WHILE_SAVED)
             self._saved.append(_Saved(place, weakref.ref(state), counted))
 
     def enter_backward(self, state: Any, tangents: Sequence[Any], held: Sequence[bool]) -> int | None:
@@ -303,7 +306,12 @@ class StepRecorder:
                 own_outputs_alive=frozenset(h.held.buffer for h in self._handed_out if h.held.call == forward),
             )
         )
-        return len(self.step.calls) - 1
+        place = len(self.step.calls) - 1
+        for name, tangent, elsewhere, known in zip(program.tangents, tangents, held, shared, strict=True):
+            if elsewhere and not known:
+                # The caller of backward keeps the first gradient until the whole backward is over.
+                self._note(Held(place, program.values[name].buffer), name, tangent)
+        return place
 
     def leave_backward(self, place: int | None, gradients: Sequence[Any], state: Any, *, kept: bool) -> None:
         """Note the gradients that a backward hands out, and whether it released its state."""
@@ -320,14 +328,11 @@ class StepRecorder:
                 continue
             buffer = program.values[out.value].buffer
             if program.buffers[buffer].kind in (BufferKind.INTERMEDIATE, BufferKind.TANGENT):
-                self._handed_out.append(
-                    _HandedOut(
-                        Held(place, buffer),
-                        out.value,
-                        tuple(tensor.shape),
-                        StorageWeakRef(tensor.untyped_storage()),
-                    )
-                )
+                self._note(Held(place, buffer), out.value, tensor)
+
+    def _note(self, held: Held, value: str, tensor: torch.Tensor) -> None:
+        storage = StorageWeakRef(tensor.untyped_storage())
+        self._handed_out.append(_HandedOut(held, value, tuple(tensor.shape), storage))
 
     def _origin(self, tensor: torch.Tensor) -> _HandedOut | None:
         """What handed out this tensor's storage, still alive."""

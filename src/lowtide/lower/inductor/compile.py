@@ -26,7 +26,10 @@ from lowtide.lower.joint import (
     assemble_program,
     canonical_hints,
     compile_title,
+    mark_numbers,
+    numbers_passed_as_tensors,
     output_node,
+    placeholder_positions,
     shape_env_of,
 )
 
@@ -55,6 +58,7 @@ def compile_with_inductor(
     Cost: what torch.compile takes, plus time linear in the program.
     """
     title = compile_title()
+    numbers = numbers_passed_as_tensors(gm)
 
     def finish(joint: Joint) -> tuple[ForwardCode, BackwardCode | None]:
         assembled = assemble_program(title, joint)
@@ -67,6 +71,7 @@ def compile_with_inductor(
         hooks.identity,
         num_model_outputs=len(list(output_node(gm).args[0])),  # type: ignore[arg-type]
         num_model_inputs=len(example_inputs),
+        numbers=numbers,
         compile_joint=finish,
         state_value=hooks.state_value,
     )
@@ -77,6 +82,7 @@ def compile_with_inductor(
         elif BACKWARD_KEY in graph.meta:
             return graph.meta[BACKWARD_KEY].code
         elif kwargs.get("is_inference"):
+            positions = placeholder_positions(graph)
             with canonical_hints(shape_env_of(graph)):
                 record = lower_graph(
                     graph, inputs, static_input_idxs=kwargs.get("static_input_idxs", ()), is_inference=True

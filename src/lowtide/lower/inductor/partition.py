@@ -5,7 +5,7 @@ AOTAutograd gets graphs of the right signature whose compiled form is that progr
 outputs and one opaque state, backward takes the state and the tangents.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import sympy
@@ -25,7 +25,9 @@ from lowtide.lower.joint import (
     Joint,
     canonical_hints,
     make_stubs,
+    mark_numbers,
     output_node,
+    placeholder_positions,
     shape_env_of,
 )
 
@@ -37,6 +39,7 @@ class LowtidePartitioner(CustomPartitionerFn):
         identity: Identifies version and options in torch's cache keys.
         num_model_outputs: Outputs of the graph that dynamo captured.
         num_model_inputs: Inputs of that graph.
+        numbers: Positions of those inputs that wrap a plain number in each call.
         compile_joint: Makes the two compiled callables of the lowered graphs.
         state_value: An example of the opaque state, for the stub's metadata.
     """
@@ -47,12 +50,14 @@ class LowtidePartitioner(CustomPartitionerFn):
         *,
         num_model_outputs: int,
         num_model_inputs: int,
+        numbers: Collection[int],
         compile_joint: Callable[[Joint], tuple[Any, Any]],
         state_value: Callable[[], Any],
     ) -> None:
         self._identity = identity
         self._num_model_outputs = num_model_outputs
         self._num_model_inputs = num_model_inputs
+        self._numbers = numbers
         self._compile_joint = compile_joint
         self._state_value = state_value
 
@@ -73,14 +78,20 @@ class LowtidePartitioner(CustomPartitionerFn):
         with canonical_hints(shape_env):
             forward, backward = min_cut_rematerialization_partition(gm, joint_inputs, **kwargs)
             forward_stub, backward_stub = make_stubs(forward, backward, num_forward_outputs, self._state_value())
-            joint = self._lower(forward, backward, num_forward_outputs, shape_env)
+            static = kwargs.get("static_lifetime_input_indices")
+            joint = self._lower(forward, backward, num_forward_outputs, static, shape_env)
         forward_code, backward_code = self._compile_joint(joint)
         forward_stub.meta[FORWARD_KEY] = Handle(forward_code)
         backward_stub.meta[BACKWARD_KEY] = Handle(backward_code)
         return forward_stub, backward_stub
 
     def _lower(
-        self, forward: fx.GraphModule, backward: fx.GraphModule, num_forward_outputs: int, shape_env: Any
+        self,
+        forward: fx.GraphModule,
+        backward: fx.GraphModule,
+        num_forward_outputs: int,
+        static: Sequence[int] | None,
+        shape_env: Any,
     ) -> Joint:
         context = TracingContext.try_get()
         metadata = context.fw_metadata if context is not None else None
@@ -91,12 +102,10 @@ class LowtidePartitioner(CustomPartitionerFn):
             i for i in range(mutated, mutated + self._num_model_outputs) if isinstance(outputs[i], fx.Node)
         ]
         output_node(backward).meta["user_visible_output_idxs"] = []
-        inputs = _placeholder_values(forward)
-        forward_record = lower_graph(
-            forward,
-            inputs,
-            static_input_idxs=range(max(0, num_fw_fixed_arguments(self._num_model_inputs, len(inputs)))),
-        )
+        inputs, positions = _placeholder_values(forward), placeholder_positions(forward)
+        fixed = max(0, num_fw_fixed_arguments(self._num_model_inputs, len(inputs)))
+        forward_record = lower_graph(forward, inputs, static_input_idxs=range(fixed) if static is None else static)
+        forward_record.inputs = mark_numbers(forward_record.inputs, positions, self._numbers)
         backward_inputs = _restride(backward, saved, forward_record, num_forward_outputs, shape_env)
         backward_record = lower_graph(
             backward, backward_inputs, static_input_idxs=range(count_tangents(backward)), is_backward=True

@@ -4,6 +4,7 @@ from lowtide.lower.joint.assemble import Assembled, Joint, KernelSource, assembl
 from lowtide.lower.joint.errors import UnboundedSizeError, UnsupportedGraphError
 from lowtide.lower.joint.hints import canonical_hints
 from lowtide.lower.joint.hooks import Hooks, LoadableProgram
+from lowtide.lower.joint.numbers import mark_numbers, numbers_passed_as_tensors, placeholder_positions
 from lowtide.lower.joint.printing import size_code
 from lowtide.lower.joint.records import (
     GraphRecord,
@@ -26,8 +27,8 @@ from lowtide.lower.joint.stubs import (
     output_node,
     output_values,
     shape_env_of,
-)
     take_state,
+)
 
 __all__ = [
     "BACKWARD_KEY",
@@ -53,11 +54,14 @@ __all__ = [
     "compile_title",
     "identifiers",
     "make_stubs",
+    "mark_numbers",
     "model_line",
+    "numbers_passed_as_tensors",
     "output_node",
     "output_values",
+    "placeholder_positions",
     "rename_identifiers",
     "shape_env_of",
     "size_code",
-]
     "take_state",
+]

@@ -239,7 +239,7 @@ class _Assembler:
                 self._bind_tensor(record.tensor)
         for record in graph.inputs:
             if record.tensor is not None:
-                self.add_tensor(record.tensor, BufferKind.INPUT)
+                self.add_tensor(record.tensor, BufferKind.NUMBER if record.made_for_call else BufferKind.INPUT)
         return tuple(names)
 
     def _bind_tensor(self, tensor: TensorRecord) -> None:
@@ -514,16 +514,28 @@ class _Part:
         return Argument(value=value)
 
     def _relate(self, record: StatementRecord) -> None:
-        """A number of elements that an operator picks is at most the number it looks at; torch keeps no such relation."""
-        if record.call is None or not record.symbols or operator_name(record.call.operator) not in _PICKING:
+        """How many elements an operator picks is at most how many it looks at; torch keeps no such relation."""
+        if record.call is None or not record.symbols:
             return
-        looked_at = record.call.operands[0][1].tensor
+        looked_at = _looked_at(record.call)
         if looked_at is None:
             return
         elements = as_expr(1)
         for extent in looked_at.shape:
             elements = elements * self.whole.expr(extent)
         self.whole.constraints.extend(AtMost(dim(symbol), elements) for symbol in record.symbols)
+
+
+def _looked_at(call: LibraryCall) -> TensorRecord | None:
+    """The tensor whose elements an operator picks from, each at most once; None where there is no such tensor."""
+    name = operator_name(call.operator)
+    if name in _PICKING:
+        return call.operands[0][1].tensor
+    if name == "index":
+        indices = call.operands[1][1].value
+        masks = [getattr(index, "tensor", None) for index in indices] if isinstance(indices, list) else []
+        return next((mask for mask in masks if mask is not None and mask.dtype.endswith("bool")), None)
+    return None
 
 
 def operator_name(operator: str) -> str:

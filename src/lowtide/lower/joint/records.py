@@ -78,11 +78,15 @@ class StatementRecord:
 
 @dataclass(frozen=True, slots=True)
 class InputRecord:
-    """A graph input: a tensor, an integer (`symbol`), or something opaque (both None)."""
+    """A graph input: a tensor, an integer (`symbol`), or something opaque (both None).
+
+    A tensor that is `made_for_call` holds a plain number of the model, wrapped anew by dynamo in each call.
+    """
 
     name: str
     tensor: TensorRecord | None = None
     symbol: sympy.Expr | None = None
+    made_for_call: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,258 @@
+"""What a compiled model will take, before it runs: `lowtide.explain(compiled)`.
+
+The facts come from the programs that torch.compile made with the lowtide backend: the peak as a formula in
+named dimensions, what is live there at given sizes, and what was assumed.
+"""
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lowtide.analysis import MemoryProfile, PeakFact, memory_profile
+from lowtide.capture import find_backend
+from lowtide.errors import LowtideError
+from lowtide.ir import Program, Statement
+from lowtide.runtime.registry import compiled_programs
+from lowtide.runtime.step import MissingSizeError, size_deriver
+from lowtide.symbolic import Expr, Scope, const, dim, render, substitute
+
+_SAMPLES = (1, 2, 3, 5, 8, 16, 31, 64, 127, 192, 256, 512, 768, 1024, 2048, 4096)
+_MOST_SAMPLES = 4096
+
+
+class NothingCompiledError(LowtideError):
+    """There is no program to explain."""
+
+
+@dataclass(frozen=True, slots=True)
+class PeakTerm:
+    """One of the footprints that the peak is the largest of.
+
+    Attributes:
+        statement: Name of the statement that runs then.
+        op: What it calls.
+        origin: The line of the model it comes from; empty when not known.
+        formula: Its footprint in bytes, in named dimensions, workspace by name.
+        workspace: Name -> formula in bytes of the workspaces that `formula` names.
+    """
+
+    statement: str
+    op: str
+    origin: str
+    formula: str
+    workspace: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramExplanation:
+    """One program of a compiled model.
+
+    Attributes:
+        name: Name of the program.
+        kind: `training` or `inference`.
+        dimensions: Names of the sizes that the caller chooses.
+        terms: The peak is the largest of these at every combination of the sampled sizes, smallest scope first.
+        assumptions: What the prediction takes for granted.
+        program: The program itself, as it runs.
+    """
+
+    name: str
+    kind: str
+    dimensions: tuple[str, ...]
+    terms: tuple[PeakTerm, ...]
+    assumptions: tuple[str, ...]
+    program: Program
+
+    @property
+    def peak_expression(self) -> Expr:
+        """The predicted peak in bytes for every size in the scope, in the program's own variables. Exact."""
+        return _profile(self.program).peak
+
+    @property
+    def peak(self) -> str:
+        """The predicted peak in bytes as a formula in named dimensions, at the sampled sizes."""
+        formulas = list(dict.fromkeys(term.formula for term in self.terms))
+        return formulas[0] if len(formulas) == 1 else f"max({', '.join(formulas)})"
+
+    def peak_at(self, **sizes: int) -> PeakFact:
+        """Find the predicted peak at given sizes, the statement that has it and the buffers live there.
+
+        Args:
+            **sizes: Every dimension by name; `threads` is this machine's unless given.
+
+        Raises:
+            MissingSizeError: If a dimension is left out.
+
+        Guarantee: exact, but for workspaces that `assumptions` names as unknown.
+        """
+        return _profile(self.program).peak_at(_valuation(self.program, sizes))
+
+    def __str__(self) -> str:
+        """A few lines for people."""
+        lines = [f"{self.name} ({self.kind}, {len(self.program.statements)} statements)"]
+        lines.append(f"  dimensions: {', '.join(self.dimensions) or 'none'}")
+        for term in self.terms:
+            where = f" at {term.origin}" if term.origin else ""
+            lines.append(f"  peak candidate: {term.formula} bytes, in {term.statement} {term.op[:60]}{where}")
+            lines.extend(f"    {name} = {formula} bytes" for name, formula in term.workspace.items())
+        lines.extend(f"  assumed: {assumption}" for assumption in self.assumptions)
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """What `explain` found: one entry per program, oldest first."""
+
+    programs: tuple[ProgramExplanation, ...]
+
+    @property
+    def peak(self) -> str:
+        """The formula of the only training program, or of the only program."""
+        return self._main().peak
+
+    def peak_at(self, **sizes: int) -> PeakFact:
+        """The predicted peak of the only training program, or of the only program; see `ProgramExplanation`."""
+        return self._main().peak_at(**sizes)
+
+    def _main(self) -> ProgramExplanation:
+        training = [p for p in self.programs if p.kind == "training"]
+        chosen = training or list(self.programs)
+        if len(chosen) != 1:
+            raise LowtideError(
+                "One formula was asked for, but the model runs as several programs.",
+                found=f"programs {', '.join(p.name for p in chosen)}",
+                where="lowtide.explain(...)",
+                fix="look at .programs one by one, or record a whole step with lowtide.record_step()",
+            )
+        return chosen[0]
+
+    def __str__(self) -> str:
+        """All programs, for people."""
+        return "\n".join(str(program) for program in self.programs)
+
+
+def explain(compiled: Any) -> Explanation:
+    """Explain the memory of a model compiled with `torch.compile(model, backend="lowtide")`.
+
+    Args:
+        compiled: What torch.compile returned, or a module after `module.compile(backend="lowtide")`. It must
+            have been called once: torch compiles at the first call.
+
+    Returns:
+        One explanation per program compiled so far.
+
+    Raises:
+        NothingCompiledError: If `compiled` was not made by torch.compile with this backend, or was not called yet.
+
+    Cost: a profile of each program, and its evaluation at a few hundred sizes.
+    """
+    backend = find_backend(compiled)
+    programs = () if backend is None else compiled_programs.programs_of(backend)
+    if not programs:
+        raise NothingCompiledError(
+            "There is no program to explain.",
+            found=f"{type(compiled).__name__} with {'no' if backend is None else 'a'} torch.compile backend, 0 programs",
+            where="lowtide.explain(...)",
+            fix='call the model once after torch.compile(model, backend="lowtide", dynamic=True)',
+        )
+    return Explanation(tuple(explain_program(executable.program) for executable in programs))
+
+
+def explain_program(program: Program) -> ProgramExplanation:
+    """Explain one program."""
+    entry = [b.dim for b in program.entry_dims if not b.code]
+    shown = [d for d in (*entry, *sorted(program.run_time_dims)) if d in _used(program)]
+    return ProgramExplanation(
+        name=program.name,
+        kind="training" if program.backward_outputs else "inference",
+        dimensions=tuple(program.dim_names.get(d, d) for d in shown),
+        terms=_peak_terms(program),
+        assumptions=program.assumptions + _standing_assumptions(program),
+        program=program,
+    )
+
+
+def scalar_tangents(program: Program) -> frozenset[str]:
+    """Tangents of single elements: the gradient that `loss.backward()` begins with, held until it returns."""
+    return frozenset(program.values[t].buffer for t in program.tangents if not program.values[t].shape)
+
+
+def _profile(program: Program) -> MemoryProfile:
+    return memory_profile(program, tangents_held=scalar_tangents(program))
+
+
+def _standing_assumptions(program: Program) -> tuple[str, ...]:
+    if not program.backward_outputs:
+        return ("outputs are held by the caller",)
+    return (
+        "forward outputs are held by the caller until backward is over",
+        "the gradient of a scalar output is held until backward is over, other tangents until their last use",
+        "gradients are new tensors, not added to existing ones",
+    )
+
+
+def _used(program: Program) -> frozenset[str]:
+    return frozenset().union(*(buffer.size.dims for buffer in program.buffers.values()))
+
+
+def _valuation(program: Program, sizes: Mapping[str, int]) -> dict[str, int]:
+    known: dict[str, int] = {}
+    missing: list[str] = []
+    for variable in [b.dim for b in program.entry_dims] + sorted(program.run_time_dims):
+        name = program.dim_names.get(variable, variable)
+        if name in sizes:
+            known[variable] = sizes[name]
+        elif variable in _used(program) and not any(b.dim == variable and b.code for b in program.entry_dims):
+            missing.append(name)
+    if missing:
+        raise MissingSizeError(
+            "A prediction needs the size of every dimension.",
+            found=f"no size for {', '.join(sorted(set(missing)))}; given: {', '.join(sizes) or 'none'}",
+            where=f"program {program.name}",
+            fix="pass each of them by name, for example peak_at(batch=8, sequence=512)",
+        )
+    return size_deriver(program)(known)
+
+
+def _peak_terms(program: Program) -> tuple[PeakTerm, ...]:
+    """The steps that have the largest footprint at one of the sampled sizes, each footprint once."""
+    profile = _profile(program)
+    if not program.statements:
+        return ()
+    found: dict[str, PeakTerm] = {}
+    for valuation in _sample_valuations(program):
+        step = int(profile.at(valuation).argmax())
+        statement = program.statements[profile.order[step]]
+        if statement.name not in found:
+            found[statement.name] = _term(program, profile.footprint(step), statement)
+    return tuple(found.values())
+
+
+def _sample_valuations(program: Program) -> list[dict[str, int]]:
+    free = [b.dim for b in program.entry_dims if not b.code and b.dim in _used(program)]
+    free += sorted(program.run_time_dims)
+    choices = [_within(program.scope, variable) for variable in free]
+    complete = size_deriver(program)
+    combinations = itertools.islice(itertools.product(*choices), _MOST_SAMPLES)
+    return [complete(dict(zip(free, values, strict=True))) for values in combinations]
+
+
+def _within(scope: Scope, variable: str) -> Sequence[int]:
+    low, high = scope.ranges[variable]
+    inside = [s for s in _SAMPLES if s >= low and (high is None or s <= high)]
+    return inside or [low]
+
+
+def _term(program: Program, footprint: Expr, statement: Statement) -> PeakTerm:
+    names = {variable: dim(name) for variable, name in program.dim_names.items()}
+    known = {w.name.replace(" ", "_"): w.size for w in statement.workspace if w.size is not None}
+    rest = footprint - sum(known.values(), start=const(0))
+    formula = " + ".join([render(substitute(rest, names)), *(f"[{name}]" for name in known)])
+    return PeakTerm(
+        statement=statement.name,
+        op=statement.op,
+        origin=statement.origin,
+        formula=formula,
+        workspace={f"[{name}]": render(substitute(size, names)) for name, size in known.items()},
+    )
