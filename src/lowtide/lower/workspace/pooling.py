@@ -10,6 +10,7 @@ from lowtide.lower.workspace.layout import (
     differs,
     is_channels_last,
     is_not_contiguous,
+    is_one,
     permuted,
     shape_of,
     stride_of,
