@@ -1,8 +1,8 @@
 """Sizes from sympy expressions, as torch's symbolic integers carry them.
 
 Classes are recognised by name, so that torch's own functions are understood without importing torch: `FloorDiv`,
-`CleanDiv`, `CeilDiv`, `Mod`, `PythonMod`, `ModularIndexing`, `Max`, `Min`, `PowByNatural`, `Identity`, and `CeilToInt` or
-`FloorToInt` of a quotient of integers. What is no
+`CleanDiv`, `CeilDiv`, `Mod`, `PythonMod`, `ModularIndexing`, `Max`, `Min`, `PowByNatural`, `Identity`, and `CeilToInt`
+or `FloorToInt` of a quotient of integers. What is no
 integer polynomial over floors and maxima (Where, Piecewise, TruncToInt, true divisions) is handed to the caller, who
 names a bounded variable that stands for it.
 """

@@ -496,7 +496,9 @@ class _Part:
         return estimate_cost(call, sizes)
 
     def _call(self, call: LibraryCall) -> Call:
-        return Call(call.operator, {name: self._argument(operand) for name, operand in call.operands})
+        devices = [operand.tensor.device for _, operand in call.operands if operand.tensor is not None]
+        device = next((d for d in devices if d != "cpu"), "cpu")
+        return Call(call.operator, {name: self._argument(operand) for name, operand in call.operands}, device)
 
     def _argument(self, operand: object) -> Argument:
         tensor = getattr(operand, "tensor", None)

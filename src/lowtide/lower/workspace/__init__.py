@@ -3,6 +3,7 @@
 from lowtide.ir import Workspace
 from lowtide.lower.workspace.call import Argument, Call
 from lowtide.lower.workspace.cpu import find_cpu_workspace
+from lowtide.lower.workspace.cuda import find_cuda_workspace
 from lowtide.lower.workspace.machine import CpuMachine
 
 
@@ -11,8 +12,10 @@ def find_workspace(call: Call, machine: CpuMachine | None = None) -> tuple[Works
 
     Args:
         call: The operator and its arguments.
-        machine: Machine parameters; by default `threads` is a dimension variable of that name.
+        machine: Machine parameters of the CPU; by default `threads` is a dimension variable of that name.
     """
+    if call.device.startswith("cuda"):
+        return find_cuda_workspace(call)
     return find_cpu_workspace(call, CpuMachine() if machine is None else machine)
 
 

@@ -30,10 +30,12 @@ class Call:
     Attributes:
         operator: Such as `aten.convolution_backward.default` or `extern_kernels.mm`.
         arguments: By parameter name, in schema order.
+        device: Where it runs, such as `cpu` or `cuda:0`.
     """
 
     operator: str
     arguments: Mapping[str, Argument]
+    device: str = "cpu"
 
 
 def argument(call: Call, position: int, name: str) -> Argument:
