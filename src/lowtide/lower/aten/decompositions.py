@@ -14,7 +14,8 @@ from torch._decomp import core_aten_decompositions
 def aten_decompositions() -> dict[Any, Callable[..., Any]]:
     """The table: operator -> function that computes it by other operators."""
     try:
-        select = importlib.import_module("torch._inductor.decomposition").select_decomp_table
+        # Some of its functions need more of Inductor to be imported than the module that holds them.
+        select = importlib.import_module("torch._inductor.compile_fx").select_decomp_table
     except (ImportError, AttributeError):
         return dict(core_aten_decompositions())
     return select()
