@@ -1,5 +1,6 @@
 """Read-only facts about programs: what must stay in order, what is live when, how many bytes, at what cost."""
 
+from lowtide.analysis.allocator import CUDA_BLOCK_BYTES, allocated_footprints_at, allocated_peak_at
 from lowtide.analysis.cost import CostSummary, sum_exprs, total_cost
 from lowtide.analysis.dependence import Dependence, DependenceGraph, DependenceKind, dependences, is_valid_order
 from lowtide.analysis.liveness import LiveRange, live_ranges
@@ -15,6 +16,7 @@ from lowtide.analysis.profile import (
 )
 
 __all__ = [
+    "CUDA_BLOCK_BYTES",
     "CostSummary",
     "Dependence",
     "DependenceGraph",
@@ -25,6 +27,8 @@ __all__ = [
     "MemoryProfile",
     "OrderError",
     "PeakFact",
+    "allocated_footprints_at",
+    "allocated_peak_at",
     "dependences",
     "is_valid_order",
     "live_ranges",

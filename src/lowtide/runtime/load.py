@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 from torch._C._dynamo import guards
+from torch._C._dynamo.guards import _empty_strided_cpu, _empty_strided_cuda, _reinterpret_tensor
 
 from lowtide.runtime.emit import ALIAS
 
@@ -20,9 +21,9 @@ def _second_handle(tensor: torch.Tensor) -> torch.Tensor:
 
 _GLOBALS: dict[str, Any] = {
     "torch": torch,
-    "empty_strided_cpu": guards._empty_strided_cpu,
-    "empty_strided_cuda": guards._empty_strided_cuda,
-    "reinterpret_tensor": guards._reinterpret_tensor,
+    "empty_strided_cpu": _empty_strided_cpu,
+    "empty_strided_cuda": _empty_strided_cuda,
+    "reinterpret_tensor": _reinterpret_tensor,
     ALIAS: _second_handle,
     # What only GPU programs use: a torch without CUDA, or an older one, may lack it.
     "empty_strided_cpu_pinned": getattr(guards, "_empty_strided_cpu_pinned", None),

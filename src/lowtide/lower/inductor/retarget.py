@@ -84,9 +84,11 @@ class _Attention:
             self._replace(node, [b for b in backward if _comes_from(b.args[5], node)])
 
     def _replace(self, node: fx.Node, backward: list[fx.Node]) -> None:
-        query, key, value = node.args[:3]
-        dropout, causal = (*node.args[3:5], *(0.0, False)[len(node.args[3:5]) :])
-        mask, scale = node.kwargs.get("attn_mask"), node.kwargs.get("scale")
+        arguments: list[Any] = [*node.args]
+        arguments += (None, None, None, 0.0, False)[len(arguments) :]  # the defaults of what is not given
+        query, key, value, dropout, causal = arguments
+        mask: Any = node.kwargs.get("attn_mask")
+        scale = node.kwargs.get("scale")
         flash = mask is None and _value(query).dtype in _FLASH_DTYPES
         with self.graph.inserting_before(node):
             if flash:
@@ -107,19 +109,18 @@ class _Attention:
             state = [self._item(call, index) for index in ((6, 7) if flash else (2, 3))] if backward else []
         self._take_over(node, call)
         for old in backward:
-            gradient, q, k, v, out, logsumexp = old.args[:6]
+            q, k = old.args[1:3]
             with self.graph.inserting_before(old):
                 if flash:
                     new = self._call(
                         _aten._scaled_dot_product_flash_attention_backward.default,
-                        (gradient, q, k, v, out, logsumexp, None, None)
-                        + (self._length(q), self._length(k), dropout, causal, *state),
+                        (*old.args[:6], None, None, self._size(q, 2), self._size(k, 2), dropout, causal, *state),
                         {"scale": scale},
                     )
                 else:
                     new = self._call(
                         _aten._scaled_dot_product_efficient_attention_backward.default,
-                        (gradient, q, k, v, mask, out, logsumexp, *state, dropout, [True, True, True, False], causal),
+                        (*old.args[:4], mask, *old.args[4:6], *state, dropout, [True, True, True, False], causal),
                         {"scale": scale},
                     )
                 new.meta = {**old.meta, **new.meta}
@@ -137,10 +138,7 @@ class _Attention:
         item.meta = {**call.meta, "val": call.meta["val"][index]}
         return item
 
-    def _length(self, tensor: Any) -> Any:
-        return self._size(tensor, 2)
-
-    def _size(self, tensor: fx.Node, axis: int) -> Any:
+    def _size(self, tensor: Any, axis: int) -> Any:
         size = _value(tensor).size(axis)
         return size if isinstance(size, int) else self._call(_aten.sym_size.int, (tensor, axis), {})
 
