@@ -13,7 +13,7 @@ import torch
 
 from benchmarks.backends import LOWTIDE, count_compilations, make_column, reset_compiler
 from benchmarks.models import CASES, CONV_NET, LLAMA, Case, Shape
-from benchmarks.prediction import predict_step
+from benchmarks.prediction import StepPredictor
 from benchmarks.reporting import Report
 from benchmarks.steps import drop_gradients, inference_step, to_device, train_step
 from lowtide import measure_peak
@@ -70,24 +70,33 @@ def _measure_setting(setting: Setting, quick: bool, device: str) -> Iterator[Map
     model.train(training)
     column = make_column(LOWTIDE, model)
     step: Callable[..., object] = train_step if training else inference_step
+    predictor = StepPredictor()
     for shape in (case.first, *_unseen(case, quick)):
         inputs = to_device(case.make(*shape), device)
-        step(column.run, inputs)  # compiles where torch compiles: at the first shape, and at the first batch of 1
-        drop_gradients(model)
+        sizes = case.sizes(*shape)
+
+        def run_step(inputs: Mapping[str, Any] = inputs) -> object:
+            drop_gradients(model)
+            return step(column.run, inputs)
+
+        compiled = count_compilations()
+        run_step()
+        if count_compilations() > compiled:  # at the first shape, and at the first batch of 1
+            predictor.watch(run_step, sizes)
         if shape == case.first:
             continue
-        measured = measure_peak(lambda inputs=inputs: step(column.run, inputs), device=device)
+        predicted = predictor.predict(sizes)
         drop_gradients(model)
-        predicted = predict_step(column.run, inputs, training=training)
+        measured = measure_peak(lambda inputs=inputs: step(column.run, inputs), device=device)
         yield {
             "model": case.name,
             "mode": "training" if training else "inference",
             "threads": setting.threads,
             "shape": list(shape),
-            "predicted_peak": predicted.peak_bytes if predicted else None,
+            "predicted_peak": predicted.peak_bytes,
             "measured_peak": measured.peak_bytes,
             "reserved_peak": measured.reserved_peak_bytes,
-            "equal": predicted is not None and predicted.peak_bytes == measured.peak_bytes,
+            "equal": predicted.peak_bytes == measured.peak_bytes,
             "compilations": count_compilations(),
         }
 

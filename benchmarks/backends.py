@@ -15,7 +15,7 @@ LOWTIDE = "lowtide"
 # What `torch.compile(backend=...)` is told for each column.
 _BACKENDS = {
     TORCH_COMPILE: "inductor",
-    LOWTIDE: "inductor",  # until the backend is there
+    LOWTIDE: "lowtide",
 }
 
 
@@ -36,6 +36,10 @@ def make_column(name: str, model: nn.Module) -> Column:
     """Prepare `model` for a column; nothing is compiled before the first call."""
     if name == EAGER:
         return Column(name, model)
+    # Several columns and every shape that torch recompiles for count towards the limit of one code object. Past
+    # it torch runs the model without compiling, which would be compared with a compiled one.
+    torch._dynamo.config.recompile_limit = 64
+    torch._dynamo.config.fail_on_recompile_limit_hit = True
     return Column(name, torch.compile(model, backend=_BACKENDS[name], dynamic=True))
 
 

@@ -21,6 +21,10 @@ TEXT_UNSEEN: tuple[Shape, ...] = ((3, 37), (2, 191), (4, 197), (1, 101), (2, 761
 VOCABULARY = 503
 
 
+def _text_sizes(batch: int, length: int) -> dict[str, int]:
+    return {"batch": batch, "sequence": length}
+
+
 @dataclass(frozen=True, slots=True)
 class Case:
     """One architecture and the shapes it is run at.
@@ -31,7 +35,7 @@ class Case:
         inputs: Make the keyword arguments of one call for (batch, length), labels included.
         first: The shape that is compiled.
         unseen: Shapes that the compiled model has not seen.
-        dims: What varies, in words, in the order of the shape.
+        sizes: The named dimensions of lowtide's formulas at (batch, length).
         has_breaks: Whether torch.compile splits this model into several graphs.
         is_random: Whether training draws random numbers, which eager draws differently.
     """
@@ -41,7 +45,7 @@ class Case:
     inputs: Callable[[int, int, torch.Generator], dict[str, Any]]
     first: Shape = TEXT_FIRST
     unseen: tuple[Shape, ...] = TEXT_UNSEEN
-    dims: tuple[str, str] = ("batch", "sequence")
+    sizes: Callable[[int, int], dict[str, int]] = _text_sizes
     has_breaks: bool = False
     is_random: bool = False
 
@@ -192,6 +196,10 @@ def _t5_inputs(batch: int, length: int, generator: torch.Generator) -> dict[str,
     return {"input_ids": source, "labels": target, "use_cache": False}
 
 
+def _t5_sizes(batch: int, length: int) -> dict[str, int]:
+    return {"batch": batch, "sequence": length, "label_sequence": length // 3 + 5}
+
+
 def _vit() -> nn.Module:
     from transformers import ViTConfig, ViTForImageClassification
 
@@ -215,6 +223,10 @@ def _vit_inputs(batch: int, length: int, generator: torch.Generator) -> dict[str
         "labels": torch.randint(0, 10, (batch,), generator=generator),
         "interpolate_pos_encoding": True,
     }
+
+
+def _vit_sizes(batch: int, length: int) -> dict[str, int]:
+    return {"batch": batch, "height": 8 * length, "width": 8 * length}
 
 
 def _whisper() -> nn.Module:
@@ -250,8 +262,12 @@ def _whisper_inputs(batch: int, length: int, generator: torch.Generator) -> dict
     }
 
 
+def _whisper_sizes(batch: int, length: int) -> dict[str, int]:
+    return {"batch": batch, "label_sequence": length}
+
+
 class SmallConvNet(nn.Module):
-    """Convolutions, batch norm and pooling over pictures of any size; returns the loss."""
+    """Convolutions, batch norm and pooling over images of any size; returns the loss."""
 
     def __init__(self, width: int = 16) -> None:
         super().__init__()
@@ -267,22 +283,26 @@ class SmallConvNet(nn.Module):
         )
         self.head = nn.Linear(2 * width, 10)
 
-    def forward(self, pictures: Tensor, labels: Tensor) -> Tensor:
-        """Classify pictures (batch, 3, height, width) and return the mean cross entropy."""
-        return nn.functional.cross_entropy(self.head(self.features(pictures).flatten(1)), labels)
+    def forward(self, images: Tensor, labels: Tensor) -> Tensor:
+        """Classify images (batch, 3, height, width) and return the mean cross entropy."""
+        return nn.functional.cross_entropy(self.head(self.features(images).flatten(1)), labels)
 
 
 def _conv_inputs(batch: int, length: int, generator: torch.Generator) -> dict[str, Any]:
     return {
-        "pictures": torch.randn(batch, 3, length, length, generator=generator),
+        "images": torch.randn(batch, 3, length, length, generator=generator),
         "labels": torch.randint(0, 10, (batch,), generator=generator),
     }
+
+
+def _conv_sizes(batch: int, length: int) -> dict[str, int]:
+    return {"batch": batch, "height": length, "width": length}
 
 
 LLAMA = Case("Llama", _llama, _language_inputs)
 QWEN2 = Case("Qwen2", _qwen2, _language_inputs)
 BERT = Case("BERT", _bert, _bert_inputs, is_random=True)
-T5 = Case("T5", _t5, _t5_inputs)
+T5 = Case("T5", _t5, _t5_inputs, sizes=_t5_sizes)
 # Sequence = patches + 1: 14 x 14 + 1 = 197 and 28 x 28 + 1 = 785 lie above the block changes, 13 x 13 + 1 below.
 VIT = Case(
     "ViT",
@@ -290,9 +310,9 @@ VIT = Case(
     _vit_inputs,
     (2, 9),
     ((3, 7), (2, 13), (4, 14), (1, 11), (2, 27), (1, 28)),
-    ("batch", "patches per side"),
+    _vit_sizes,
 )
-WHISPER = Case("Whisper", _whisper, _whisper_inputs, dims=("batch", "target"))
+WHISPER = Case("Whisper", _whisper, _whisper_inputs, sizes=_whisper_sizes)
 MIXTRAL = Case("Mixtral", _mixtral, _language_inputs)
 GPT2 = Case("GPT-2", _gpt2, _language_inputs, has_breaks=True)
 CONV_NET = Case(
@@ -301,7 +321,7 @@ CONV_NET = Case(
     _conv_inputs,
     (2, 32),
     ((3, 29), (5, 31), (4, 48), (1, 37), (7, 64), (1, 61)),
-    ("batch", "side"),
+    _conv_sizes,
 )
 
 CASES: tuple[Case, ...] = (LLAMA, QWEN2, BERT, T5, VIT, WHISPER, MIXTRAL, GPT2, CONV_NET)

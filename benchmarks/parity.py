@@ -135,9 +135,14 @@ def _measure(peer: _Peer, inputs: Mapping[str, Any], device: str) -> int:
 
 
 def _count_off(expected: Mapping[str, Tensor], found: Mapping[str, Tensor]) -> int:
-    """Count the parameters whose gradient is off by more than 1e-3 of the largest entry of the expected one."""
+    """Count the parameters whose gradient is off by more than rounding explains.
+
+    Allowed: 1e-3 of the largest entry of the expected gradient, and 1e-5 of the largest of all gradients, for
+    those that would be zero in exact arithmetic (a bias before batch norm).
+    """
+    largest = max(float(grad.abs().max()) for grad in expected.values())
     return sum(
-        name not in found or not bool((grad - found[name]).abs().max() <= 1e-3 * grad.abs().max() + 1e-7)
+        name not in found or not bool((grad - found[name]).abs().max() <= 1e-3 * grad.abs().max() + 1e-5 * largest)
         for name, grad in expected.items()
     )
 

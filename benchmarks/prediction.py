@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+
+import lowtide
 
 
 @dataclass(frozen=True, slots=True)
@@ -11,20 +12,34 @@ class PredictedStep:
 
     Attributes:
         peak_bytes: Predicted peak.
-        footprints: Predicted footprint of each statement, in the order they run; empty where not given.
+        footprints: Predicted bytes during each statement, in the order in which they run.
     """
 
     peak_bytes: int
-    footprints: tuple[int, ...] = ()
+    footprints: tuple[int, ...]
 
 
-def predict_step(compiled: Callable[..., Any], inputs: Mapping[str, Any], *, training: bool) -> PredictedStep | None:
-    """Ask lowtide for the memory of one step on `inputs`; None where it has no answer.
+class StepPredictor:
+    """Predicts the steps of one compiled model, after watching one of them.
 
-    Args:
-        compiled: The callable that torch.compile returned for backend "lowtide", already compiled.
-        inputs: Keyword arguments of the call. Only their shapes matter.
-        training: Whether a backward pass follows the forward pass.
+    Watching tells the order of the programs' calls and what is held between them; no size is taken from it.
     """
-    del compiled, inputs, training
-    return None
+
+    def __init__(self) -> None:
+        self._watched: dict[bool, lowtide.Step] = {}
+
+    def watch(self, step: Callable[[], object], sizes: Mapping[str, int]) -> None:
+        """Run `step` and watch it; to be done once for each set of programs that torch has compiled.
+
+        Args:
+            step: Runs the compiled model, which compiles nothing any more.
+            sizes: Its named dimensions. torch makes programs of their own for batches of one.
+        """
+        with lowtide.record_step() as watched:
+            step()
+        self._watched[sizes["batch"] == 1] = watched
+
+    def predict(self, sizes: Mapping[str, int]) -> PredictedStep:
+        """Predict the memory of a step at other sizes, from the formulas of the programs alone."""
+        watched = self._watched[sizes["batch"] == 1]
+        return PredictedStep(watched.predict(sizes).bytes, watched.timeline(sizes))

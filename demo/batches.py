@@ -38,6 +38,10 @@ class Batch:
         """Number of tokens without the padding."""
         return int(self.attention_mask.sum())
 
+    def sizes(self) -> dict[str, int]:
+        """Give the named dimensions of lowtide's formulas."""
+        return {"batch": self.shape[0], "sequence": self.shape[1]}
+
     def inputs(self) -> dict[str, Tensor | bool]:
         """Give the keyword arguments of a call of the model."""
         return {

@@ -14,8 +14,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from benchmarks.backends import Column, count_compilations, make_column
-from benchmarks.prediction import predict_step
+from benchmarks.backends import LOWTIDE, Column, count_compilations, make_column
+from benchmarks.prediction import StepPredictor
 from benchmarks.steps import drop_gradients, take_gradients, train_step
 from demo.batches import Batch
 from demo.settings import Settings, make_model
@@ -72,10 +72,15 @@ def run_column(name: str, batches: list[Batch], settings: Settings, folder: Path
     column = make_column(name, model)
     steps = _train(column, model, batches, settings)
 
-    largest = max(batches, key=lambda batch: batch.input_ids.numel()).inputs()
+    in_order = sorted(batches, key=lambda batch: batch.input_ids.numel())
+    predicted = None
+    if name == LOWTIDE:
+        predictor = StepPredictor()
+        predictor.watch(lambda: train_step(column.run, in_order[0].inputs()), in_order[0].sizes())
+        predicted = predictor.predict(in_order[-1].sizes())
+    largest = in_order[-1].inputs()
     drop_gradients(model)
     measured = measure_peak(lambda: train_step(column.run, largest))
-    predicted = predict_step(column.run, largest, training=True) if name == "lowtide" else None
 
     model.load_state_dict(initial)
     gradients = [take_gradients(model, column.run, largest, settings.seed) for _ in range(2)]
