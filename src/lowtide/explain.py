@@ -152,7 +152,7 @@ def explain(compiled: Any) -> Explanation:
     if not programs:
         raise NothingCompiledError(
             "There is no program to explain.",
-            found=f"{type(compiled).__name__} with {'no' if backend is None else 'a'} torch.compile backend, 0 programs",
+            found=f"a {type(compiled).__name__}, {'not compiled' if backend is None else 'without programs'}",
             where="lowtide.explain(...)",
             fix='call the model once after torch.compile(model, backend="lowtide", dynamic=True)',
         )

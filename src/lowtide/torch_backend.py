@@ -1,22 +1,36 @@
-"""The torch.compile backend: `torch.compile(model, backend="lowtide", dynamic=True)`."""
+"""The torch.compile backend: `torch.compile(model, backend="lowtide", dynamic=True)`.
+
+A graph that dynamo captured becomes one program. Two things send it to torch's own path (Inductor) instead, each with
+a `FallbackWarning`: something in the graph that lowtide cannot account for, and calls under saved-tensor hooks.
+"""
 
 import dataclasses
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
+from torch._dynamo.backends.registry import lookup_backend
 
 from lowtide import __version__
-from lowtide.capture import current_backend
+from lowtide.capture import copy_captured, current_backend, plain_function
+from lowtide.errors import LowtideError
 from lowtide.identity import source_digest
 from lowtide.ir import Program, parse_program, render_program, verify_program
-from lowtide.lower.inductor import Artifact, Assembled, Hooks, compile_with_inductor
+from lowtide.lower.joint import Assembled, Hooks, LoadableProgram, compile_title
+from lowtide.lower.versions import Lowering, choose_lowering
+from lowtide.options import Options
 from lowtide.plan import Plan, apply_plan, plan_from_json, plan_to_json
 from lowtide.runtime.emit import Emitted, emit_program
 from lowtide.runtime.executable import Executable
-from lowtide.runtime.registry import compiled_programs
+from lowtide.runtime.registry import Fallback, compiled_programs
+from lowtide.runtime.saved_hooks import HookedCalls, Lazy, saved_tensor_hooks_are_active
 from lowtide.runtime.state import SavedState, graph_is_kept
 from lowtide.schedule import choose_in_place
+
+
+class FallbackWarning(UserWarning):
+    """A graph runs on torch's own path: right, but with no promise about its memory."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,20 +54,97 @@ def lowtide(
     Args:
         gm: Graph captured by dynamo.
         example_inputs: Its inputs, fake or real.
-        options: Options of lowtide, and Inductor options beside them.
+        options: Options of lowtide (`lowtide.options.Options`), and Inductor options beside them.
         mode: As for torch.compile's own backend.
 
     Returns:
         The compiled callable.
+
+    Raises:
+        UnknownOptionError, OptionValueError, ConflictingOptionError, UnknownLoweringError: If the options are wrong.
+        LowtideError: If the graph cannot be accounted for and the option `fallback` is False.
     """
-    hooks = Hooks(
-        plan=_plan,
-        load=_load,
-        keep_graph=graph_is_kept,
-        state_value=_empty_state,
-        identity=f"lowtide {__version__} {source_digest()}",
-    )
-    return compile_with_inductor(gm, example_inputs, hooks, config_patches=dict(options or {}))
+    chosen = Options.parse(options, mode)
+    lowering = choose_lowering(torch.__version__, chosen.lowering)
+    return _Compilation(chosen, lowering, current_backend(), compile_title()).compile(gm, example_inputs)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Compilation:
+    """One captured graph on its way to a callable.
+
+    Attributes:
+        options: What the caller chose.
+        lowering: How the graph is lowered.
+        owner: The backend object that its programs belong to.
+        title: Name of the graph.
+    """
+
+    options: Options
+    lowering: Lowering
+    owner: object | None
+    title: str
+
+    def compile(self, gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
+        """Compile the form that this call needs; the other is made when a call needs it."""
+        spare = copy_captured(gm)
+        is_dynamic = any(isinstance(value, torch.SymInt) for value in example_inputs)
+        if saved_tensor_hooks_are_active():
+            self._report_hooks()
+            plain = self._plain(gm, example_inputs)
+            return HookedCalls(Lazy(lambda: self._later(spare, self.compile, is_dynamic)), plain)
+        try:
+            program = self._program(gm, example_inputs)
+        except LowtideError as error:
+            if not self.options.fallback:
+                raise
+            self._report(f"Graph {self.title} runs on torch's own path.\n{error}")
+            return self._plain(spare, example_inputs)
+
+        def plain_later() -> Callable[..., Any]:
+            self._report_hooks()
+            return self._later(spare, self._plain, is_dynamic)
+
+        return HookedCalls(program, Lazy(plain_later))
+
+    def _program(self, gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
+        """The graph as a lowtide program."""
+        hooks = Hooks(
+            plan=_plan,
+            load=_load,
+            keep_graph=graph_is_kept,
+            state_value=_empty_state,
+            identity=f"lowtide {__version__} {source_digest()}",
+        )
+        with compiled_programs.collecting(self.owner):
+            if self.lowering == "aten":
+                from lowtide.lower.aten import compile_with_aten
+
+                return compile_with_aten(gm, example_inputs, hooks)
+            # Not at the top: a version of torch that gets the aten lowering may not be able to import this.
+            from lowtide.lower.inductor import compile_with_inductor
+
+            return compile_with_inductor(gm, example_inputs, hooks, config_patches=self.options.inductor)
+
+    def _plain(self, gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
+        """The graph as torch.compile's own backend compiles it."""
+        return lookup_backend("inductor")(gm, example_inputs, config_patches=dict(self.options.inductor))
+
+    def _later(self, gm: torch.fx.GraphModule, compiler: Callable[..., Any], is_dynamic: bool) -> Callable[..., Any]:
+        """Let dynamo capture the captured graph once more: what it knew when it called the backend is gone."""
+        return torch.compile(plain_function(gm), backend=compiler, dynamic=is_dynamic)
+
+    def _report_hooks(self) -> None:
+        self._report(
+            f"Graph {self.title} was called under saved-tensor hooks (torch.utils.checkpoint around a compiled "
+            "module, save_on_cpu or the like), which would see nothing of a program's state. Such calls run on "
+            "torch's own path."
+        )
+
+    def _report(self, reason: str) -> None:
+        with compiled_programs.collecting(self.owner):
+            compiled_programs.note_fallback(Fallback(self.title, reason))
+        warnings.warn(reason, FallbackWarning, stacklevel=2)
 
 
 def _plan(assembled: Assembled) -> Payload:
@@ -68,7 +159,7 @@ def _choose_plan(program: Program, *, across_boundary: bool) -> Plan:
     return Plan(tuple(range(len(program.statements))), reuse)
 
 
-def _load(artifact: Artifact, kernels: Mapping[str, Any]) -> Executable:
+def _load(artifact: LoadableProgram, kernels: Mapping[str, Any]) -> Executable:
     payload: Payload = artifact.payload
 
     def keeping() -> Emitted:
@@ -82,9 +173,7 @@ def _load(artifact: Artifact, kernels: Mapping[str, Any]) -> Executable:
         keeping=keeping,
         title=artifact.title,
     )
-    backend = current_backend()
-    if backend is not None:
-        compiled_programs.add(backend, executable)
+    compiled_programs.note_program(executable)
     return executable
 
 

@@ -126,6 +126,9 @@ class _Emitter:
             self._unpack("tangents", program.tangents)
             self.lines.append("    tensors.clear(); tangents.clear()")
             self.bound = {*state, *program.tangents}
+            unread = [t for t in program.tangents if t not in self.last_use and t not in self._backward_output_values()]
+            if unread:
+                self.lines.append(f"    del {', '.join(unread)}")
             for index in range(split, len(program.statements)):
                 self._statement(index, keep=self._backward_output_values())
             self.lines.append(f"    return [{', '.join(out.code for out in program.backward_outputs)}]")

@@ -11,8 +11,10 @@ import sympy
 import torch
 import torch._functorch.config as functorch_config
 from torch._inductor.compile_fx import compile_fx, compile_fx_inner
+from torch._inductor.exc import InductorError
 from torch.utils._sympy.printers import PythonPrinter
 
+from lowtide.errors import LowtideError
 from lowtide.lower.inductor.lowering import lower_graph
 from lowtide.lower.inductor.output_code import Artifact, BackwardCode, ForwardCode, pick_kernels
 from lowtide.lower.inductor.partition import LowtidePartitioner
@@ -97,7 +99,18 @@ def compile_with_inductor(
 
     patches = {**config_patches, "custom_partitioner_fn": partitioner}
     with functorch_config.patch(bundled_autograd_cache=True, force_non_lazy_backward_lowering=True):
-        return compile_fx(gm, example_inputs, inner_compile=inner_compile, config_patches=patches)
+        try:
+            return compile_fx(gm, example_inputs, inner_compile=inner_compile, config_patches=patches)
+        except InductorError as error:
+            raise _own_error(error) from None
+
+
+def _own_error(error: Exception) -> Exception:
+    """The error of lowtide that Inductor wrapped into one of its own; the error itself if there is none."""
+    inner: Any = error
+    while isinstance(inner, InductorError):
+        inner = inner.inner_exception
+    return inner if isinstance(inner, LowtideError) else error
 
 
 def _artifact(title: str, joint: Joint, assembled: Assembled, payload: Any) -> Artifact:

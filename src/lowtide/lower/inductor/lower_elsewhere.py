@@ -28,7 +28,7 @@ from lowtide.lower.joint import (
     compile_title,
     mark_numbers,
     numbers_passed_as_tensors,
-    output_node,
+    output_values,
     placeholder_positions,
     shape_env_of,
 )
@@ -130,7 +130,7 @@ class _Backend:
 
         partitioner = _MovingPartitioner(
             self._card,
-            num_model_outputs=len(list(output_node(gm).args[0])),  # type: ignore[arg-type]
+            num_model_outputs=len(output_values(gm)),
             num_model_inputs=len(example_inputs),
             numbers=numbers,
             compile_joint=end,

@@ -288,6 +288,7 @@ class _GraphReader:
             for output in _flatten(getattr(node, "outputs", None)):
                 if output is not None and isinstance(output, ir.MultiOutput):
                     self._define_output(statement, output, name)
+            statement.temporaries = (name,)
             statement.code += (f"del {name}",)
         else:
             statement.defines = (tensor_record(name, node),)

@@ -20,6 +20,7 @@ from torch.utils import _pytree as pytree
 _aten = torch.ops.aten
 _CPU_ATTENTION = _aten._scaled_dot_product_flash_attention_for_cpu.default
 _CPU_ATTENTION_BACKWARD = _aten._scaled_dot_product_flash_attention_for_cpu_backward.default
+_LIFTED = (_aten.lift_fresh.default, _aten.lift_fresh_copy.default)  # how a graph takes in a constant that it holds
 _FLASH_DTYPES = (torch.float16, torch.bfloat16)
 
 
@@ -35,6 +36,8 @@ def retarget_graph(gm: fx.GraphModule, device: torch.device) -> None:
     mode = _fake_mode(gm)
     for node in list(gm.graph.nodes):
         if node.op == "get_attr":
+            continue
+        if node.target in _LIFTED:
             _copy_constant(gm, node, device, mode)
             continue
         node.args = map_aggregate(node.args, lambda a: device if isinstance(a, torch.device) else a)

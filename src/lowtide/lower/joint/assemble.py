@@ -369,6 +369,7 @@ class _Part:
         self.tensors = set(self.graph.allocations) | set(self.graph.constants)
         for statement in self.graph.statements:
             self.tensors.update(d.name for d in statement.defines)
+            self.tensors.update(statement.temporaries)
         for name, tensor in self.graph.constants.items():
             joint_name = self.name(name)
             self.whole.add_tensor(replace(tensor, name=joint_name), BufferKind.CONSTANT)

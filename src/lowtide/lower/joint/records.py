@@ -52,6 +52,7 @@ class StatementRecord:
         writes: Names changed in place; a name still waiting for its allocation is born here instead.
         defines: Tensors that the call itself returns.
         views: Defined name -> name whose storage it shares.
+        temporaries: Names that the code uses for itself and deletes again.
         symbols: Integers that come to be known here (sizes known only at run time).
         may_reuse: (born name, read name) pairs whose storage the kernel may share.
         call: The library operator, when there is one.
@@ -67,6 +68,7 @@ class StatementRecord:
     writes: tuple[str, ...] = ()
     defines: tuple[TensorRecord, ...] = ()
     views: Mapping[str, str] = field(default_factory=dict)
+    temporaries: tuple[str, ...] = ()
     symbols: tuple[str, ...] = ()
     may_reuse: tuple[tuple[str, str], ...] = ()
     call: LibraryCall | None = None
