@@ -13,7 +13,11 @@ from typing import Any
 
 from lowtide.ir import Program
 from lowtide.lower.inductor.cards import CARDS, Card
-from lowtide.lower.inductor.lower_elsewhere import NothingCapturedError, lower_on_pretended_device
+from lowtide.lower.inductor.lower_elsewhere import (
+    NothingCapturedError,
+    UntraceableCallError,
+    lower_on_pretended_device,
+)
 from lowtide.lower.inductor.pretend import TritonMissingError, UnknownCardError, pretended_device
 
 __all__ = [
@@ -22,6 +26,7 @@ __all__ = [
     "NothingCapturedError",
     "TritonMissingError",
     "UnknownCardError",
+    "UntraceableCallError",
     "lower_for_cuda",
     "pretend_cuda",
 ]
@@ -63,6 +68,7 @@ def lower_for_cuda(model: Callable[..., Any], /, *args: Any, card: Card | str = 
         TritonMissingError: If the package `triton` is not installed.
         UnknownCardError: If there is no card of that name.
         NothingCapturedError: If the call computes nothing.
+        UntraceableCallError: If the call is not one graph.
         UnsupportedGraphError, UnboundedSizeError: If the graph cannot be accounted for.
 
     Cost: capture and lowering as torch.compile does them, without compiling kernels; seconds for small models.

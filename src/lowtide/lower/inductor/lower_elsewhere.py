@@ -12,6 +12,7 @@ from typing import Any
 import torch
 import torch._functorch.config as functorch_config
 import torch.fx as fx
+from torch._dynamo.exc import Unsupported
 from torch._inductor.compile_fx import compile_fx
 
 from lowtide.errors import LowtideError
@@ -19,7 +20,7 @@ from lowtide.ir import Program
 from lowtide.lower.inductor.cards import Card
 from lowtide.lower.inductor.lowering import lower_graph
 from lowtide.lower.inductor.partition import LowtidePartitioner
-from lowtide.lower.inductor.pretend import DEVICE, pretended_device
+from lowtide.lower.inductor.pretend import DEVICE, check_pretence, pretended_device
 from lowtide.lower.inductor.retarget import retarget_graph
 from lowtide.lower.joint import (
     Joint,
@@ -41,6 +42,10 @@ ASSUMPTION = (
 
 class NothingCapturedError(LowtideError):
     """torch.compile ended without handing over a graph."""
+
+
+class UntraceableCallError(LowtideError):
+    """torch.compile cannot trace a call as one graph."""
 
 
 class _Captured(BaseException):
@@ -80,11 +85,15 @@ def lower_on_pretended_device(
         The program, and the lowered graphs that it was made of, whose `source` has the kernels.
 
     Raises:
+        TritonMissingError: If the package `triton` is not installed.
+        UnknownCardError: If there is no card of that name.
         NothingCapturedError: If the call has nothing to compile.
+        UntraceableCallError: If the call is not one graph.
         UnsupportedGraphError, UnboundedSizeError: If the graph cannot be accounted for.
 
     Cost: what torch.compile takes for capture and lowering, without compiling kernels.
     """
+    check_pretence(card)
     compiled = torch.compile(model, backend=_Backend(card), dynamic=True, fullgraph=True)
     try:
         # Caches know nothing of the device that is pretended.
@@ -92,6 +101,18 @@ def lower_on_pretended_device(
             compiled(*args, **kwargs)
     except _Captured as end:
         captured = end
+    except Unsupported as error:
+        raise UntraceableCallError(
+            "The call cannot be traced as one graph.",
+            found=str(error).partition("\n")[0],
+            where=f"{type(model).__name__}, in lower_for_cuda",
+            fix="remove the graph break, or lower the parts of the model one by one.",
+        ) from error
+    except Exception as error:
+        own = _own_error(error)
+        if own is None:
+            raise
+        raise own from error
     else:
         raise NothingCapturedError(
             "The call has nothing to compile.",
@@ -145,6 +166,14 @@ class _Backend:
 def placeholder_values(gm: fx.GraphModule) -> list[Any]:
     """What stands for the graph's inputs: fake tensors and symbolic integers."""
     return [node.meta["val"] for node in gm.graph.nodes if node.op == "placeholder"]
+
+
+def _own_error(error: BaseException) -> LowtideError | None:
+    """The error of ours that torch wrapped, if there is one."""
+    seen: BaseException | None = error
+    while seen is not None and not isinstance(seen, LowtideError):
+        seen = getattr(seen, "inner_exception", None) or seen.__cause__ or seen.__context__
+    return seen
 
 
 def _no_state() -> None:

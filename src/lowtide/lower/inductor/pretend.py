@@ -27,6 +27,7 @@ from torch._inductor.codegen.common import init_backend_registration
 from torch._inductor.fx_passes import post_grad
 from torch._inductor.graph import GraphLowering
 from torch._inductor.runtime import hints
+from torch._inductor.virtualized import V
 
 from lowtide.errors import LowtideError
 from lowtide.lower.inductor.cards import CARDS, Card
@@ -79,9 +80,7 @@ def pretended_device(card: Card | str = "H100") -> Iterator[Card]:
     Guarantee: everything changed is put back, and what Inductor came to remember inside is forgotten.
     Cost: a fraction of a second, the first time a second or two for Inductor's patterns.
     """
-    figures = _find_card(card)
-    if importlib.util.find_spec("triton") is None:
-        raise TritonMissingError
+    figures = check_pretence(card)
     # These register patterns once per process, for whatever device is there: they must not meet the pretended one.
     init_backend_registration()
     post_grad.lazy_init()
@@ -96,6 +95,7 @@ def pretended_device(card: Card | str = "H100") -> Iterator[Card]:
         stack.enter_context(mock.patch.dict(device_interface.caching_worker_device_properties, clear=True))
         stack.enter_context(mock.patch.dict(device_interface.caching_worker_current_devices, clear=True))
         stack.enter_context(mock.patch.object(GraphLowering, "compile_to_module", _write_module))
+        stack.enter_context(mock.patch.object(GraphLowering, "constant_name", _constant_on_device))
         stack.enter_context(guardless_methods())
         # Autotuning and benchmarks would have to run kernels.
         stack.enter_context(inductor_config.patch({"triton.autotune_at_compile_time": False, "max_autotune": False}))
@@ -108,12 +108,18 @@ def pretended_device(card: Card | str = "H100") -> Iterator[Card]:
             _forget(before)
 
 
-def _find_card(card: Card | str) -> Card:
-    if isinstance(card, Card):
-        return card
-    if card not in CARDS:
+def check_pretence(card: Card | str) -> Card:
+    """Return the figures of a card, if lowering for it is possible here.
+
+    Raises:
+        TritonMissingError: If the package `triton` is not installed.
+        UnknownCardError: If there is no card of that name.
+    """
+    if isinstance(card, str) and card not in CARDS:
         raise UnknownCardError(card)
-    return CARDS[card]
+    if importlib.util.find_spec("triton") is None:
+        raise TritonMissingError
+    return CARDS[card] if isinstance(card, str) else card
 
 
 def _answers(card: Card) -> list[tuple[Any, str, Any]]:
@@ -190,6 +196,20 @@ def _write_module(graph: GraphLowering) -> types.ModuleType:
         module.__dict__[name] = value
     module.__dict__["call"] = _never_called
     return module
+
+
+def _constant_on_device(graph: GraphLowering, name: str, device_override: torch.device | None) -> str:
+    """Stand in for `GraphLowering.constant_name`, which copies a constant to the device that needs it."""
+    constant = graph.constants[name]
+    if device_override is None or constant.device == device_override:
+        return name
+    copied = f"{name}_{device_override.type}{device_override.index or 0}"
+    with V.fake_mode:
+        fake = torch.empty_strided(constant.size(), constant.stride(), dtype=constant.dtype, device=device_override)
+    graph.constants[copied] = fake
+    graph.constant_reprs[copied] = f"{fake.device!r} {fake.dtype!r}, copied from {name}"
+    graph.allocated_constant_name[copied] = copied
+    return copied
 
 
 def _top_level_names(source: str) -> dict[str, str]:
