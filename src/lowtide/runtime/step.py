@@ -290,9 +290,12 @@ class StepRecorder:
         if forward is None:
             return None
         program = self.step.calls[forward].program
-        alive = self._alive(forward)
         buffers = [program.values[name].buffer for name in program.tangents]
-        shared = [isinstance(t, torch.Tensor) and self._origin(t) is not None for t in tangents]
+        origins = [self._origin(t) if isinstance(t, torch.Tensor) else None for t in tangents]
+        # An earlier call's gradient that nobody else holds goes with its last use here, so it is counted here.
+        passed_on = {o.held for o, h in zip(origins, held, strict=True) if o is not None and not h}
+        alive = tuple(entry for entry in self._alive(forward) if entry not in passed_on)
+        shared = [o is not None and h for o, h in zip(origins, held, strict=True)]
         self.step.calls.append(
             CallRecord(
                 program,
@@ -307,8 +310,8 @@ class StepRecorder:
             )
         )
         place = len(self.step.calls) - 1
-        for name, tangent, elsewhere, known in zip(program.tangents, tangents, held, shared, strict=True):
-            if elsewhere and not known:
+        for name, tangent, elsewhere, origin in zip(program.tangents, tangents, held, origins, strict=True):
+            if elsewhere and origin is None:
                 # The caller of backward keeps the first gradient until the whole backward is over.
                 self._note(Held(place, program.values[name].buffer), name, tangent)
         return place
