@@ -31,16 +31,13 @@ def kernels_in(module_source: str) -> dict[str, KernelText]:
             and isinstance(node.args[1], ast.Constant)
         ):
             name = ast.literal_eval(node.args[0])
-            found[name] = _read_kernel(str(node.args[1].value))
+            found[name] = _read_kernel(name, str(node.args[1].value))
     return found
 
 
-def _read_kernel(text: str) -> KernelText:
-    function = next(
-        node
-        for node in ast.walk(ast.parse(text))
-        if isinstance(node, ast.FunctionDef) and any("jit" in ast.unparse(d) for d in node.decorator_list)
-    )
+def _read_kernel(name: str, text: str) -> KernelText:
+    functions = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef)]
+    function = next(node for node in functions if node.name == name)  # others are helpers, of a scan for example
     parameters = [arg.arg for arg in function.args.args if arg.annotation is None]
     read: set[str] = set()
     written: set[str] = set()
