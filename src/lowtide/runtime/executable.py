@@ -3,10 +3,13 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from lowtide.ir import Program
+import torch
+
+from lowtide.ir import Program, Statement
 from lowtide.runtime.emit import Emitted, emit_sizes
 from lowtide.runtime.link import link_to
 from lowtide.runtime.load import load_functions
+from lowtide.runtime.probe import probe_workspace
 from lowtide.runtime.state import SavedState
 from lowtide.runtime.step import CallKind, active_recorder
 
@@ -42,6 +45,7 @@ class Executable:
         self._backward = functions.get("backward")
         self._backward_keeping: Any = None
         self._sizes_of: Any = None
+        self._probed: dict[tuple[Any, ...], int] = {}
 
     @property
     def program(self) -> Program:
@@ -50,13 +54,20 @@ class Executable:
             self._program = self._load_program()
         return self._program
 
+    def probe(self, statement: Statement, valuation: Mapping[str, int]) -> int:
+        """Measure the workspace of one statement at given sizes, in bytes; see `probe_workspace`. Kept."""
+        key = (statement.name, torch.get_num_threads(), *sorted(valuation.items()))
+        if key not in self._probed:
+            self._probed[key] = probe_workspace(self.program, statement, self._kernels, valuation)
+        return self._probed[key]
+
     def infer(self, args: list[Any]) -> list[Any]:
         """Run a program without backward. The list of arguments is emptied."""
         recorder = active_recorder()
         if recorder is None:
             outputs, _, _ = self._forward(args)
             return list(outputs)
-        place = recorder.enter_forward(self.program, CallKind.INFERENCE, self._sizes(args), args)
+        place = recorder.enter_forward(self.program, CallKind.INFERENCE, self._sizes(args), args, self.probe)
         outputs, _, _ = self._forward(args)
         recorder.leave_forward(place, outputs, None, ())
         return list(outputs)
@@ -67,7 +78,7 @@ class Executable:
         if recorder is None:
             outputs, link, state = self._run_forward(args)
             return [*outputs, link, state]
-        place = recorder.enter_forward(self.program, CallKind.FORWARD, self._sizes(args), args)
+        place = recorder.enter_forward(self.program, CallKind.FORWARD, self._sizes(args), args, self.probe)
         outputs, link, state = self._run_forward(args)
         recorder.leave_forward(place, outputs, state, self._emitted.state)
         return [*outputs, link, state]

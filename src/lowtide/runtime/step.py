@@ -19,7 +19,7 @@ Bytes that no program allocates (eager operators between the calls, the optimize
 import contextlib
 import weakref
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -29,10 +29,13 @@ from torch.multiprocessing.reductions import StorageWeakRef
 
 from lowtide.analysis import MemoryProfile, memory_profile
 from lowtide.errors import LowtideError
-from lowtide.ir import BufferKind, Output, Program
+from lowtide.ir import BufferKind, Output, Program, Statement
 from lowtide.runtime.emit import emit_sizes
 from lowtide.runtime.load import load_functions
 from lowtide.symbolic import dim, evaluate
+
+
+Probe = Callable[[Statement, Mapping[str, int]], int]
 
 
 class CallKind(StrEnum):
@@ -67,6 +70,7 @@ class CallRecord:
         links: Dimension variable -> (earlier call, value, axis) where its integer comes from.
         tangents_held: Tangents that others hold during backward.
         tangents_shared: Tangents whose storage an earlier call allocated and counts.
+        probe: Measures a statement whose workspace has no formula, alone and at given sizes.
         alive: Buffers of other calls that were alive at entry.
         own_outputs_alive: For a backward, buffers under its forward's outputs that were alive at entry.
     """
@@ -76,6 +80,7 @@ class CallRecord:
     forward: int | None
     sizes: Mapping[str, int]
     links: Mapping[str, tuple[int, str, int]]
+    probe: Probe
     tangents_held: frozenset[str] = frozenset()
     tangents_shared: frozenset[str] = frozenset()
     alive: tuple[Held, ...] = ()
@@ -87,16 +92,18 @@ class StepPeak:
     """The predicted peak of a step.
 
     Attributes:
-        bytes: The largest number of bytes that the step's programs hold at once. Exact where every workspace is known.
+        bytes: The largest number of bytes that the step's programs hold at once.
         call: Place of the call during which it is reached.
         statement: Name of the statement that runs then.
         held_elsewhere_bytes: The part that other calls hold.
+        probed: Workspaces without a formula, whose bytes were measured by running their call alone.
     """
 
     bytes: int
     call: int
     statement: str
     held_elsewhere_bytes: int
+    probed: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -111,23 +118,28 @@ class Step:
         Args:
             sizes: Named dimension (batch, sequence, ...) -> integer. None: the sizes of the recorded step.
 
+        Returns:
+            The peak. Exact where every workspace has a formula; one without is measured by running its call alone.
+
         Raises:
             MissingSizeError: If a variable is neither named, nor linked to an earlier call, nor a function of others.
 
-        Cost: linear in statements.
+        Cost: linear in statements, and one run of each call whose workspace has no formula.
         """
         valuations = self.valuations(sizes)
         best = StepPeak(0, -1, "", 0)
+        probed: dict[str, None] = {}
         for place, call in enumerate(self.calls):
             held = sum(self._held_bytes(entry, valuations) for entry in call.alive)
-            footprints, first = self._footprints(call, valuations[place])
+            footprints, first, measured = self._footprints(call, valuations[place])
+            probed.update(dict.fromkeys(measured))
             if not len(footprints):
                 continue
             index = int(np.argmax(footprints))
             total = int(footprints[index]) + held
             if total > best.bytes:
                 best = StepPeak(total, place, call.program.statements[first + index].name, held)
-        return best
+        return replace(best, probed=tuple(probed))
 
     def timeline(self, sizes: Mapping[str, int] | None = None) -> tuple[int, ...]:
         """Predicted bytes during each statement of each call, in the order in which they run."""
@@ -135,7 +147,7 @@ class Step:
         totals: list[int] = []
         for place, call in enumerate(self.calls):
             held = sum(self._held_bytes(entry, valuations) for entry in call.alive)
-            footprints, _ = self._footprints(call, valuations[place])
+            footprints, _, _ = self._footprints(call, valuations[place])
             totals.extend(int(f) + held for f in footprints)
         return tuple(totals)
 
@@ -189,12 +201,19 @@ class Step:
         program = self.calls[entry.call].program
         return evaluate(program.buffers[entry.buffer].size, valuations[entry.call])
 
-    def _footprints(self, call: CallRecord, valuation: Mapping[str, int]) -> tuple[Any, int]:
+    def _footprints(self, call: CallRecord, valuation: Mapping[str, int]) -> tuple[Any, int, list[str]]:
         program = call.program
         split = program.first_backward
         first, stop = (split, len(program.statements)) if call.kind is CallKind.BACKWARD else (0, split)
         profile = self._profile(call)
-        return profile.at(valuation)[first:stop], first
+        footprints = profile.at(valuation)[first:stop].copy()
+        measured: list[str] = []
+        for place, statement in enumerate(program.statements[first:stop]):
+            unknown = [workspace.name for workspace in statement.workspace if workspace.size is None]
+            if unknown:
+                footprints[place] += call.probe(statement, valuation)
+                measured += unknown
+        return footprints, first, measured
 
     def _profile(self, call: CallRecord) -> MemoryProfile:
         held: bool | Collection[str] = True if call.kind is not CallKind.BACKWARD else call.own_outputs_alive
@@ -260,7 +279,9 @@ class StepRecorder:
         self._handed_out: list[_HandedOut] = []
         self._saved: list[_Saved] = []
 
-    def enter_forward(self, program: Program, kind: CallKind, sizes: Mapping[str, int], args: Sequence[Any]) -> int:
+    def enter_forward(
+        self, program: Program, kind: CallKind, sizes: Mapping[str, int], args: Sequence[Any], probe: Probe
+    ) -> int:
         """Note that a forward or inference call begins; returns its place in the step."""
         alive = self._alive(None)
         links: dict[str, tuple[int, str, int]] = {}
@@ -272,7 +293,7 @@ class StepRecorder:
             for axis, extent in enumerate(program.values[name].shape):
                 if extent in variables:
                     links.setdefault(variables[extent], (origin.held.call, origin.value, axis))
-        self.step.calls.append(CallRecord(program, kind, None, dict(sizes), links, alive=alive))
+        self.step.calls.append(CallRecord(program, kind, None, dict(sizes), links, probe, alive=alive))
         return len(self.step.calls) - 1
 
     def leave_forward(self, place: int, outputs: Sequence[Any], state: Any, saved: Sequence[str]) -> None:
@@ -303,6 +324,7 @@ class StepRecorder:
                 forward,
                 self.step.calls[forward].sizes,
                 {},
+                self.step.calls[forward].probe,
                 tangents_held=frozenset(b for b, h in zip(buffers, held, strict=True) if h),
                 tangents_shared=frozenset(b for b, s in zip(buffers, shared, strict=True) if s),
                 alive=alive,

@@ -249,6 +249,8 @@ class _Assembler:
         for axis, step in enumerate(tensor.stride):
             if isinstance(step, sympy.Symbol):
                 self._bind(DimBinding(str(step), "", None, code=f"{tensor.name}.stride({axis})"))
+        if isinstance(tensor.offset, sympy.Symbol):
+            self._bind(DimBinding(str(tensor.offset), "", None, code=f"{tensor.name}.storage_offset()"))
 
     def _bind(self, binding: DimBinding) -> None:
         if binding.dim not in self.bound:
@@ -483,7 +485,7 @@ class _Part:
         found = find_workspace(self._call(record.call))
         for entry in found:
             if entry.size is None:
-                self.whole.assumptions.append(f"workspace of {record.call.operator} is not known and counted as 0")
+                self.whole.assumptions.append(f"workspace of {record.call.operator} has no formula: measured by running the call alone, not in the formula")
             else:
                 self.whole.used.update(entry.size.dims)
         return known + found

@@ -1,0 +1,67 @@
+"""Measures the workspace of one statement by running it alone, where no formula is known.
+
+A library kernel may take bytes by rules that nobody wrote down (oneDNN's convolution gradients choose blocks by
+image size, channels and threads). They depend on shapes, types and the machine only, so running that one
+call once on made-up operands of the right shapes tells them. The number is a measurement of the call, a
+term of a prediction for the program, and is reported as such.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from lowtide.ir import Program, Statement, Value
+from lowtide.runtime.load import load_functions
+from lowtide.runtime.meter import measure_peak
+from lowtide.symbolic import evaluate
+
+
+def probe_workspace(
+    program: Program, statement: Statement, kernels: Mapping[str, Any], valuation: Mapping[str, int]
+) -> int:
+    """Measure the bytes that a statement takes beyond the buffers it defines.
+
+    Args:
+        program: The program.
+        statement: One of its statements, with code.
+        kernels: Globals of the program's code.
+        valuation: An integer for every dimension variable that the statement needs.
+
+    Returns:
+        Bytes, on this machine with its present number of threads.
+
+    Cost: one run of the statement under a profiler.
+    """
+    operands = dict.fromkeys((*statement.reads, *statement.writes))
+    defined = [program.values[name] for name in statement.defines]
+    allocated = [v.name for v in defined] if statement.allocates else []
+    names = [*operands, *allocated]
+    lines = [f"def run({', '.join(names)}):"]
+    lines += [f"    {variable} = {value}" for variable, value in valuation.items()]
+    lines += [f"    {line}" for line in statement.code]
+    returned = ", ".join(v.name for v in defined if v.name not in allocated)
+    lines.append(f"    return ({returned}{',' if returned else ''})")
+    run = load_functions("\n".join(lines) + "\n", kernels, f"{program.name} probe {statement.name}")["run"]
+    tensors = [_make(program, program.values[name], valuation) for name in names]
+    own = 0 if statement.allocates else _fresh_bytes(program, defined, statement, valuation)
+    return max(0, measure_peak(lambda: run(*tensors)).peak_bytes - own)
+
+
+def _make(program: Program, value: Value, valuation: Mapping[str, int]) -> torch.Tensor:
+    buffer = program.buffers[value.buffer]
+    dtype = getattr(torch, value.dtype)
+    storage = torch.zeros(max(1, evaluate(buffer.size, valuation)), dtype=torch.uint8, device=buffer.device)
+    shape = [evaluate(e, valuation) for e in value.shape]
+    stride = [evaluate(e, valuation) for e in value.stride]
+    return torch.empty(0, dtype=dtype, device=buffer.device).set_(
+        storage.untyped_storage(), evaluate(value.offset, valuation), shape, stride
+    )
+
+
+def _fresh_bytes(
+    program: Program, defined: list[Value], statement: Statement, valuation: Mapping[str, int]
+) -> int:
+    existing = {program.values[name].buffer for name in (*statement.reads, *statement.writes)}
+    fresh = {v.buffer for v in defined} - existing
+    return sum(evaluate(program.buffers[name].size, valuation) for name in fresh)
