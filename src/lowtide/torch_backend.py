@@ -90,16 +90,18 @@ class _Compilation:
         spare = copy_captured(gm)
         is_dynamic = any(isinstance(value, torch.SymInt) for value in example_inputs)
         if saved_tensor_hooks_are_active():
-            self._report_hooks()
             plain = self._plain(gm, example_inputs)
+            self._report_hooks()
             return HookedCalls(Lazy(lambda: self._later(spare, self.compile, is_dynamic)), plain)
         try:
             program = self._program(gm, example_inputs)
         except LowtideError as error:
             if not self.options.fallback:
                 raise
-            self._report(f"Graph {self.title} runs on torch's own path.\n{error}")
-            return self._plain(spare, example_inputs)
+            reason = f"Graph {self.title} runs on torch's own path.\n{error}"
+            plain = self._plain(spare, example_inputs)
+            self._report(reason)
+            return plain
 
         def plain_later() -> Callable[..., Any]:
             self._report_hooks()

@@ -4,8 +4,12 @@ import copy
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import pytest
 import torch
 from torch import nn
+
+# dynamo looks at the .grad of every input.
+NON_LEAF_WARNING = pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf:UserWarning")
 
 
 class Mlp(nn.Module):

@@ -5,6 +5,7 @@ import torch
 from torch import nn
 
 from tests.torch_backend.pairs import (
+    NON_LEAF_WARNING,
     Mlp,
     assert_bitwise,
     assert_trains_like_torch_compile,
@@ -13,9 +14,6 @@ from tests.torch_backend.pairs import (
     run_steps,
     seeded,
 )
-
-# dynamo looks at the .grad of every input.
-NON_LEAF_WARNING = pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf:UserWarning")
 
 
 def _both(function, *inputs, grad: bool = False):
@@ -320,6 +318,9 @@ def test_batches_of_one(size):
     model = seeded(Mlp)
     call = compile_lowtide(model)
     x = torch.randn(size, 8)
-    torch.testing.assert_close(run_steps(model, call, [(x,)]), run_steps(seeded(Mlp), model, [(x,)]) | {
-        "gradients": {name: p.grad for name, p in model.named_parameters()}
-    }, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(
+        run_steps(model, call, [(x,)]),
+        run_steps(seeded(Mlp), model, [(x,)]) | {"gradients": {name: p.grad for name, p in model.named_parameters()}},
+        rtol=1e-4,
+        atol=1e-5,
+    )

@@ -1,0 +1,98 @@
+"""Options of torch.compile(backend="lowtide"): lowtide's own beside Inductor's."""
+
+import pytest
+import torch
+import torch._inductor.config as inductor_config
+
+from lowtide.options import ConflictingOptionError, Options, OptionValueError, UnknownOptionError
+from tests.torch_backend.pairs import Mlp, compile_lowtide, seeded
+
+
+def test_defaults():
+    assert Options.parse() == Options(lowering=None, fallback=True, inductor={})
+
+
+def test_inductor_options_pass_through_beside_our_own():
+    parsed = Options.parse({"fallback": False, "max-autotune": True, "cpp.simdlen": 1, "lowering": "aten"})
+    assert parsed == Options(lowering="aten", fallback=False, inductor={"max_autotune": True, "cpp.simdlen": 1})
+
+
+def test_modes_are_torchs_own_and_options_win_over_them():
+    parsed = Options.parse({"max_autotune": False}, "max-autotune-no-cudagraphs")
+    assert parsed.inductor == {"max_autotune": False, "coordinate_descent_tuning": True}
+    assert Options.parse(mode="default").inductor == {}
+
+
+def test_unknown_option_names_the_nearest_known():
+    with pytest.raises(UnknownOptionError) as found:
+        Options.parse({"falback": True})
+    assert found.value.name == "falback"
+    assert found.value.nearest[0] == "fallback"
+    with pytest.raises(UnknownOptionError, match="max_autotune"):
+        Options.parse({"max_autotun": True})
+    with pytest.raises(UnknownOptionError, match="reduce-overhead"):
+        Options.parse(mode="reduce_overhead")
+    with pytest.raises(UnknownOptionError, match="the options of lowtide are lowering, fallback"):
+        Options.parse({"qqqqqqqq": 1})
+
+
+def test_values_of_the_wrong_type():
+    with pytest.raises(OptionValueError, match="fallback = 1, a int"):
+        Options.parse({"fallback": 1})
+    with pytest.raises(OptionValueError, match="max_autotune = 'yes'"):
+        Options.parse({"max_autotune": "yes"})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("cpp_wrapper", True),
+        ("triton.cudagraphs", True),
+        ("memory_planning", True),
+        ("freezing", True),
+        ("inplace_buffers", True),
+        ("graph_partition", True),
+    ],
+)
+def test_conflicting_options_say_why(name: str, value: object):
+    with pytest.raises(ConflictingOptionError, match=rf"{name} = {value}; lowtide needs False because") as found:
+        Options.parse({name: value})
+    assert "options=" in found.value.where
+
+
+def test_a_mode_that_conflicts_is_named():
+    with pytest.raises(ConflictingOptionError) as found:
+        Options.parse(mode="reduce-overhead")
+    assert "mode='reduce-overhead'" in found.value.where
+
+
+def test_a_conflict_set_for_the_whole_process_is_found():
+    with inductor_config.patch({"memory_planning": True}):
+        with pytest.raises(ConflictingOptionError, match="for the whole process"):
+            Options.parse()
+        assert Options.parse({"memory_planning": False}).inductor == {"memory_planning": False}
+
+
+def test_errors_reach_the_caller_and_the_next_call_works():
+    model = seeded(Mlp)
+    x = torch.randn(3, 8)
+    for kwargs, error in (
+        ({"options": {"falback": True}}, UnknownOptionError),
+        ({"mode": "reduce-overhead"}, ConflictingOptionError),
+    ):
+        with pytest.raises(torch._dynamo.exc.BackendCompilerFailed, match=r"Found: .*\n.*Where: .*\n.*Try: ") as found:
+            compile_lowtide(model, **kwargs)(x)
+        assert isinstance(found.value.inner_exception, error)
+    torch.testing.assert_close(compile_lowtide(model)(x), model(x), rtol=1e-5, atol=1e-5)
+
+
+def test_options_of_inductor_take_effect():
+    seen = []
+
+    def note(graph: torch.fx.Graph) -> None:
+        seen.append(len(graph.nodes))
+
+    model = seeded(Mlp)
+    call = compile_lowtide(model, options={"post_grad_custom_post_pass": note})
+    call(torch.randn(3, 8)).sum().backward()
+    assert len(seen) == 2, "once for forward and once for backward"
