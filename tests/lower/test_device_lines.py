@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from lowtide.lower.inductor.device_lines import (
+    align_inputs,
     aligned_input,
     check_single_device,
     device_copy,
@@ -13,7 +14,7 @@ from lowtide.lower.inductor.device_lines import (
     use_aligned,
     without_streams,
 )
-from lowtide.lower.joint import StatementRecord, UnsupportedGraphError
+from lowtide.lower.joint import GraphRecord, InputRecord, StatementRecord, TensorRecord, UnsupportedGraphError
 
 
 def call(args: list[str], signature: dict[str, str], mutated: list[str] | None = None) -> Any:
@@ -87,6 +88,32 @@ def test_aligned_inputs_go_by_a_new_name():
     assert statement.code == ("k.run(a_aligned, b)",)
     assert statement.reads == ("a_aligned", "b")
     assert statement.may_reuse == (("c", "a_aligned"),)
+
+
+def test_inputs_are_aligned_at_the_start_where_the_wrapper_does_not():
+    inputs = [InputRecord(name, tensor=TensorRecord(name, "float32", (), (), 0, 4, "cuda:0")) for name in "abc"]
+    statements = [
+        StatementRecord("k", ("k.run(a, b, x)",), reads=("a", "b"), writes=("x",)),
+        StatementRecord("add_", ("add_(b)",), reads=("b",), writes=("b",)),
+    ]
+    record = GraphRecord(
+        inputs=inputs,
+        statements=statements,
+        allocations={},
+        outputs=[],
+        constants={},
+        precomputed={},
+        ranges={},
+        sources={},
+        output_strides=[],
+        replacements={},
+    )
+    align_inputs(record, [0, 1, 2])
+    # b is changed in place, and nobody uses c.
+    assert [statement.op for statement in record.statements] == ["align", "k", "add_"]
+    assert record.statements[0].code == ("a_aligned = copy_if_misaligned(a)",)
+    assert record.statements[0].views == {"a_aligned": "a"}
+    assert record.statements[1].code == ("k.run(a_aligned, b, x)",)
 
 
 def test_two_gpus_are_refused():

@@ -19,6 +19,14 @@ def _second_handle(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.detach()
 
 
+def _copy_if_misaligned(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor, or a copy at an address that is a multiple of 16, which generated GPU kernels count on."""
+    if tensor.data_ptr() % 16 == 0 or tensor.numel() == 0:
+        return tensor
+    length = 1 + sum((extent - 1) * step for extent, step in zip(tensor.shape, tensor.stride(), strict=True))
+    return torch.as_strided(torch.as_strided(tensor, (length,), (1,)).clone(), tensor.shape, tensor.stride(), 0)
+
+
 _GLOBALS: dict[str, Any] = {
     "torch": torch,
     "empty_strided_cpu": _empty_strided_cpu,
@@ -27,7 +35,7 @@ _GLOBALS: dict[str, Any] = {
     ALIAS: _second_handle,
     # What only GPU programs use: a torch without CUDA, or an older one, may lack it.
     "empty_strided_cpu_pinned": getattr(guards, "_empty_strided_cpu_pinned", None),
-    "copy_if_misaligned": getattr(guards, "copy_if_misaligned", None),
+    "copy_if_misaligned": getattr(guards, "copy_if_misaligned", _copy_if_misaligned),
     "get_raw_stream": getattr(torch._C, "_cuda_getCurrentRawStream", None),
 }
 

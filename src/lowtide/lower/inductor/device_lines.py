@@ -11,11 +11,19 @@
 Several GPUs in one graph, and streams chosen by the user, are not handled.
 """
 
+import dataclasses
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from lowtide.lower.joint import StatementRecord, UnsupportedGraphError, identifiers, rename_identifiers
+from lowtide.lower.joint import (
+    GraphRecord,
+    StatementRecord,
+    TensorRecord,
+    UnsupportedGraphError,
+    identifiers,
+    rename_identifiers,
+)
 
 PINNED = "cpu_pinned"
 """Device of host memory that the GPU can copy from directly; its allocator is `empty_strided_cpu_pinned`."""
@@ -99,6 +107,41 @@ def use_aligned(statement: StatementRecord, aligned: Mapping[str, str]) -> None:
     statement.reads = tuple(aligned.get(name, name) for name in statement.reads)
     statement.views = {name: aligned.get(base, base) for name, base in statement.views.items()}
     statement.may_reuse = tuple((written, aligned.get(read, read)) for written, read in statement.may_reuse)
+
+
+def align_inputs(record: GraphRecord, positions: Iterable[int]) -> None:
+    """Align inputs at the start of a graph whose wrapper does not: changes the record in place.
+
+    Inputs that the graph changes keep their place, as a copy would hide the change.
+
+    Args:
+        record: The graph.
+        positions: Inputs whose addresses the kernels make assumptions about.
+    """
+    used = {name for statement in record.statements for name in statement.reads}
+    changed = {name for statement in record.statements for name in statement.writes}
+    aligned: dict[str, str] = {}
+    first: list[StatementRecord] = []
+    for position in positions:
+        tensor = record.inputs[position].tensor
+        if tensor is None or tensor.name not in used or tensor.name in changed:
+            continue
+        name = aligned[tensor.name] = f"{tensor.name}_aligned"
+        first.append(align_statement(tensor.name, dataclasses.replace(tensor, name=name)))
+    for statement in record.statements:
+        use_aligned(statement, aligned)
+    record.statements[:0] = first
+
+
+def align_statement(name: str, aligned: TensorRecord) -> StatementRecord:
+    """The statement that gives an input a second name, under which its address fits the kernels."""
+    return StatementRecord(
+        "align",
+        (f"{aligned.name} = copy_if_misaligned({name})",),
+        reads=(name,),
+        defines=(aligned,),
+        views={aligned.name: name},
+    )
 
 
 def check_single_device(seen: Collection[int], where: str) -> None:

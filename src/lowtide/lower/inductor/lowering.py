@@ -5,10 +5,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch._inductor.compile_fx import compile_fx_inner
+from torch._C._dynamo import guards
+from torch._inductor.compile_fx import compile_fx_inner, get_input_idxs_to_check
 from torch._inductor.cudagraph_utils import BoxedDeviceIndex
 from torch._inductor.utils import BoxedBool
 
+from lowtide.lower.inductor.device_lines import align_inputs
 from lowtide.lower.inductor.recording import recording
 from lowtide.lower.joint import GraphRecord
 
@@ -51,4 +53,8 @@ def lower_graph(
             is_inference=is_inference,
             boxed_forward_device_index=BoxedDeviceIndex(None),
         )
-        return only_record()
+        record = only_record()
+    if not hasattr(guards, "copy_if_misaligned"):
+        # Before torch 2.13 inputs are aligned around the generated module, of which only the kernels run here.
+        align_inputs(record, get_input_idxs_to_check(example_inputs, static_input_idxs))
+    return record

@@ -20,6 +20,7 @@ from torch._inductor.virtualized import V
 
 from lowtide.lower.inductor.device_lines import (
     PINNED,
+    align_statement,
     aligned_input,
     check_single_device,
     device_copy,
@@ -98,6 +99,7 @@ class _GraphReader:
         self.tensors: set[str] = set()
         self.tuples: dict[str, StatementRecord] = {}
         self.in_place = InPlaceFinder(self.graph)
+        self.condition = ""
         self.devices: set[int] = set()
         self.precomputed = {str(s) for s in self.graph.sizevars.inv_precomputed_replacements}
         self.numels: tuple[str, ...] = ()
@@ -122,6 +124,7 @@ class _GraphReader:
             },
             ranges=self._ranges(),
             sources=self._sources(),
+            replacements=dict(self.graph.sizevars.shape_env.replacements),
             output_strides=[self._output_stride(out) for out in self.graph.graph_outputs],
         )
 
@@ -375,6 +378,14 @@ class _GraphReader:
     def _plain(self, text: tuple[str, ...]) -> None:
         names = [n for t in text for n in identifiers(t)]
         touched = tuple(dict.fromkeys(n for n in names if n in self.tensors))
+        if len(text) == 1 and text[0].startswith("if not ") and text[0].endswith(":"):
+            self.condition = text[0]
+            return
+        if self.condition and len(text) == 1 and text[0].startswith("raise "):
+            # A check of sizes that torch could not decide when it compiled.
+            self._add(StatementRecord("check", (f"{self.condition} {text[0]}",), reads=touched, side_effect=True))
+            self.condition = ""
+            return
         if not touched:
             return
         match = re.fullmatch(r"(\w+)\.zero_\(\)", text[0]) if len(text) == 1 else None
@@ -401,9 +412,7 @@ class _GraphReader:
         node = self.graph.graph_inputs[name]
         node = node.data.data if isinstance(node.data, ir.StorageBox) else node.data
         aligned = f"{name}_aligned"
-        code = (f"{aligned} = copy_if_misaligned({name})",)
-        record = tensor_record(aligned, node)
-        self._add(StatementRecord("align", code, reads=(name,), defines=(record,), views={aligned: name}))
+        self._add(align_statement(name, tensor_record(aligned, node)))
         self.tensors.add(aligned)
         self.aligned[name] = aligned
 
