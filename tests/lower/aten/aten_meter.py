@@ -49,6 +49,8 @@ class Recorder:
         program, sizes = self.program, {**self.sizes[0], **(more or {})}
         footprints = memory_profile(program).at(sizes).copy()
         for tangent in program.tangents:
+            if program.values[tangent].shape:
+                continue  # of an output that is not the loss: nobody else holds it
             done = max(program.users(tangent), default=program.first_backward - 1) + 1
             footprints[max(done, program.first_backward) :] += evaluate(program.buffers[tangent].size, sizes)
         return int(footprints.max())

@@ -279,6 +279,23 @@ def test_views_live_in_the_buffer_of_their_base():
     assert out[0].untyped_storage().data_ptr() == out[3].untyped_storage().data_ptr()
 
 
+def test_inputs_may_be_windows_onto_longer_storage():
+    def function(x: torch.Tensor) -> Any:
+        return x.t() * 2, x[1:, 1:], x.reshape(-1)
+
+    recorder = Recorder()
+    compiled = torch.compile(function, backend=recorder, dynamic=True)
+    for start, rows in ((1, 4), (3, 7), (5, 3)):
+        x = torch.randn(20, 10)[start : start + rows, 3:9]
+        with torch.no_grad():
+            found = compiled(x)
+            measured = measured_peak(functools.partial(compiled, x))
+        torch.testing.assert_close(tensors(found), tensors(function(x)))
+        assert found[1].untyped_storage().data_ptr() == x.untyped_storage().data_ptr()
+        assert recorder.predicted_peak() == measured
+    assert len(recorder.programs) == 1
+
+
 def test_changed_inputs_are_writes():
     recorder = Recorder()
     with torch.no_grad():

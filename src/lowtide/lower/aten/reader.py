@@ -11,6 +11,7 @@ Higher-order operators (control flow, functionalized custom operators) and tenso
 `UnsupportedGraphError`.
 """
 
+import dataclasses
 import math
 import operator
 from collections.abc import Mapping
@@ -99,6 +100,7 @@ class _GraphReader:
             precomputed={},
             ranges=self._ranges(),
             sources=self._sources(),
+            replacements={} if self.shape_env is None else dict(self.shape_env.replacements),
             output_strides=[],
             module=self.module,
         )
@@ -108,7 +110,7 @@ class _GraphReader:
     def _input(self, node: fx.Node) -> InputRecord:
         value = node.meta["val"]
         if isinstance(value, torch.Tensor):
-            return InputRecord(node.name, tensor=self._define(node, (), node.name, value))
+            return InputRecord(node.name, tensor=_without_rest(self._define(node, (), node.name, value), value))
         if is_scalar(value):
             return InputRecord(node.name, symbol=symbol_expr(value))
         return InputRecord(node.name)
@@ -337,6 +339,14 @@ def _part_readers(node: fx.Node) -> dict[Path, str]:
                 readers.setdefault(place, user.name)
                 pending.append((user, place))
     return readers
+
+
+def _without_rest(record: TensorRecord, value: torch.Tensor) -> TensorRecord:
+    """An input as far as it reaches: the caller's storage may be longer by any amount, and is not counted."""
+    reach = record.offset + 1
+    for extent, step in zip(record.shape, record.stride, strict=True):
+        reach = reach + (extent - 1) * step
+    return dataclasses.replace(record, size_bytes=reach * value.element_size())
 
 
 def tensor_record(name: str, value: torch.Tensor) -> TensorRecord:

@@ -118,12 +118,16 @@ class _Assembler:
     unknown: dict[sympy.Expr, str] = field(default_factory=dict)
     unknown_ranges: dict[str, tuple[int | None, int | None]] = field(default_factory=dict)
     converted: dict[sympy.Expr, Expr] = field(default_factory=dict)
+    replacements: dict[sympy.Symbol, sympy.Expr] = field(default_factory=dict)
     precomputed: dict[str, str] = field(default_factory=dict)
     assumptions: list[str] = field(default_factory=list)
 
     def assemble(self) -> Assembled:
         forward, backward = self.joint.forward, self.joint.backward
         count = self.joint.num_forward_outputs if backward is not None else len(forward.outputs)
+        for graph in (forward, backward):
+            if graph is not None:
+                self.replacements |= {s: e for s, e in graph.replacements.items() if s not in e.free_symbols}
         inputs = self._forward_inputs(forward)
         forward_part = _Part(self, forward, Phase.FORWARD, {})
         self._precomputed(forward, {})
@@ -166,10 +170,19 @@ class _Assembler:
         key = sympy.sympify(value)
         found = self.converted.get(key)
         if found is None:
-            found = from_sympy(key, self._unknown)
+            found = from_sympy(self._replaced(key), self._unknown)
             self.converted[key] = found
             self.used.update(found.dims)
         return found
+
+    def _replaced(self, value: sympy.Expr) -> sympy.Expr:
+        """The size with every symbol that lowering found equal to others written in those others.
+
+        torch learns such equations while it lowers, so that sizes written down early may still have the symbol.
+        """
+        while not self.replacements.keys().isdisjoint(value.free_symbols):
+            value = value.xreplace(self.replacements)
+        return value
 
     def _unknown(self, value: sympy.Expr) -> str:
         if value in self.unknown:
