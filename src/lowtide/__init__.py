@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from lowtide.errors import LowtideError
 
 if TYPE_CHECKING:
-    from lowtide.explain import Explanation, explain
+    from lowtide.explanation import Explanation, explain
     from lowtide.runtime.meter import MeasuredPeak, MemoryTimeline, measure_peak
     from lowtide.runtime.step import Step, record_step
 
@@ -31,8 +31,8 @@ __all__ = [
 
 # Public names whose module imports torch, and the module each is loaded from when first asked for.
 _LOADED_ON_FIRST_USE = {
-    "Explanation": "lowtide.explain",
-    "explain": "lowtide.explain",
+    "Explanation": "lowtide.explanation",
+    "explain": "lowtide.explanation",
     "MeasuredPeak": "lowtide.runtime.meter",
     "MemoryTimeline": "lowtide.runtime.meter",
     "measure_peak": "lowtide.runtime.meter",

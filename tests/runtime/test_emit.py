@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from lowtide import measure_peak
 from lowtide.analysis import dependences, memory_profile
@@ -89,7 +88,9 @@ def run(program: Program, valuation: Mapping[str, int]) -> tuple[list[Any], int]
         gradients: list[Any] = []
         if emitted.has_backward:
             # A tangent that nothing reads is gone before the first statement; real programs receive it by one.
-            tangents = [_argument(program, name, valuation) if _is_read(program, name) else None for name in program.tangents]
+            tangents = [
+                _argument(program, name, valuation) if _is_read(program, name) else None for name in program.tangents
+            ]
             gradients = functions["backward"](tensors, dims, tangents)
         return [*outputs, *gradients]
 

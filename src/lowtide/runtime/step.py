@@ -34,7 +34,6 @@ from lowtide.runtime.emit import emit_sizes
 from lowtide.runtime.load import load_functions
 from lowtide.symbolic import dim, evaluate
 
-
 Probe = Callable[[Statement, Mapping[str, int]], int]
 
 

@@ -120,7 +120,9 @@ class _GraphReader:
         for part in str(node.target).split("."):
             constant = getattr(constant, part)
         if not isinstance(constant, torch.Tensor):
-            raise self._unsupported(node, f"a {type(constant).__name__} as a constant")
+            is_graph = isinstance(constant, fx.GraphModule)
+            kind = "a graph inside the graph (control flow)" if is_graph else f"a constant {type(constant).__name__}"
+            raise self._unsupported(node, kind)
         node.meta.setdefault("val", constant)
         self.constants[node.name] = self._define(node, (), node.name, node.meta["val"])
         self.module[node.name] = constant

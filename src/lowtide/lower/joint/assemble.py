@@ -498,7 +498,9 @@ class _Part:
         found = find_workspace(self._call(record.call))
         for entry in found:
             if entry.size is None:
-                self.whole.assumptions.append(f"workspace of {record.call.operator} has no formula: measured by running the call alone, not in the formula")
+                self.whole.assumptions.append(
+                    f"workspace of {record.call.operator} has no formula: measured by running the call alone, not in the formula"
+                )
             else:
                 self.whole.used.update(entry.size.dims)
         return known + found
@@ -562,4 +564,4 @@ def operator_name(operator: str) -> str:
 
 
 def _integer(value: object) -> int | None:
-    return int(value) if getattr(value, "is_Integer", False) else None  # type: ignore[call-overload]
+    return int(value) if isinstance(value, sympy.Integer) else None

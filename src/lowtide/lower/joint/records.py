@@ -114,6 +114,7 @@ class GraphRecord:
         constants: Tensors the module holds; live before and after every call.
         precomputed: Names the wrapper gives to size expressions.
         ranges: Symbol name -> inclusive bounds (None: unbounded).
+        replacements: Symbols that were found equal to an expression of others, at any time during lowering.
         sources: Symbol name -> where dynamo found it, e.g. ``L['x'].size()[0]``.
         output_strides: Per output, its strides, for restriding the backward's inputs.
         module: The loaded module: its namespace has the kernels.
@@ -128,6 +129,7 @@ class GraphRecord:
     precomputed: dict[str, sympy.Expr]
     ranges: dict[str, tuple[int | None, int | None]]
     sources: dict[str, str]
+    replacements: dict[sympy.Symbol, sympy.Expr]
     output_strides: list[tuple[sympy.Expr, ...] | None]
     module: dict[str, Any] = field(default_factory=dict)
     source: str = ""

@@ -1,0 +1,96 @@
+"""explain() tells the peak as a formula in names that people use, and what was assumed."""
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import lowtide
+from lowtide.explanation import NothingCompiledError, explain_program
+from lowtide.runtime.step import MissingSizeError
+from lowtide.symbolic import evaluate
+from tests.scenarios import diamond, two_towers
+
+ATEN = {"lowering": "aten"}
+
+
+class Table(nn.Module):
+    """Two layers over a table of rows."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.wide, self.narrow = nn.Linear(8, 128), nn.Linear(128, 4)
+
+    def forward(self, input_ids: Tensor) -> Tensor:
+        return self.narrow(self.wide(input_ids).relu()).square().mean()
+
+
+def compiled_table() -> nn.Module:
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    return torch.compile(Table(), backend="lowtide", dynamic=True, options=ATEN)  # type: ignore[return-value]
+
+
+def test_formula_of_a_program_is_that_of_its_largest_footprint() -> None:
+    explanation = explain_program(diamond())
+    assert explanation.peak == "4096*batch"
+    assert explanation.kind == "inference"
+    assert explanation.dimensions == ("batch",)
+    assert explanation.peak_at(batch=3).bytes == 4096 * 3
+
+
+def test_formula_names_each_footprint_that_is_the_largest_somewhere() -> None:
+    program = two_towers()
+    explanation = explain_program(program)
+    for batch, sequence in ((1, 5), (64, 4096), (7, 1008)):
+        expected = 4160 * batch + 4 * batch * sequence
+        assert explanation.peak_at(batch=batch, sequence=sequence).bytes == expected
+        assert evaluate(explanation.peak_expression, {"batch": batch, "seq": sequence}) == expected
+    assert explanation.peak == "4*batch*sequence + 4160*batch"
+
+
+def test_says_what_is_live_at_the_peak() -> None:
+    fact = explain_program(diamond()).peak_at(batch=2)
+    assert fact.statement == "h"
+    assert [b.name for b in fact.buffers] == ["b", "a", "c"]
+
+
+def test_a_missing_size_is_named() -> None:
+    with pytest.raises(MissingSizeError, match="no size for sequence"):
+        explain_program(two_towers()).peak_at(batch=2)
+
+
+def test_predicts_the_measured_peak_of_a_training_step() -> None:
+    model = compiled_table()
+
+    def step(rows: int) -> int:
+        x = torch.randn(rows, 8)
+        for parameter in model.parameters():
+            parameter.grad = None
+        return lowtide.measure_peak(lambda: model(input_ids=x).backward()).peak_bytes
+
+    step(5)
+    explanation = lowtide.explain(model)
+    for rows in (3, 64, 257):
+        assert explanation.peak_at(batch=rows).bytes == step(rows)
+    assert "batch" in explanation.peak
+    assert "gradients are new tensors" in str(explanation)
+
+
+def test_a_model_not_called_yet_has_nothing_to_explain() -> None:
+    with pytest.raises(NothingCompiledError, match="call the model once"):
+        lowtide.explain(compiled_table())
+
+
+def test_something_never_compiled_has_nothing_to_explain() -> None:
+    with pytest.raises(NothingCompiledError, match="not compiled"):
+        lowtide.explain(nn.Linear(2, 2))
+
+
+def test_several_programs_are_told_one_by_one() -> None:
+    model = compiled_table()
+    model(input_ids=torch.randn(4, 8)).backward()
+    with torch.no_grad():
+        model(input_ids=torch.randn(4, 8))
+    explanation = lowtide.explain(model)
+    assert sorted(p.kind for p in explanation.programs) == ["inference", "training"]
+    assert explanation.peak == next(p.peak for p in explanation.programs if p.kind == "training")
