@@ -1,10 +1,11 @@
 """What both lowerings share: records of graphs, the program made of them, stubs for AOTAutograd."""
 
-from lowtide.lower.joint.assemble import Assembled, Joint, KernelSource, assemble_program
+from lowtide.lower.joint.assemble import Assembled, Joint, assemble_program
 from lowtide.lower.joint.errors import UnboundedSizeError, UnsupportedGraphError
 from lowtide.lower.joint.hints import canonical_hints
 from lowtide.lower.joint.hooks import Hooks, LoadableProgram
 from lowtide.lower.joint.numbers import mark_numbers, numbers_passed_as_tensors, placeholder_positions
+from lowtide.lower.joint.part import KernelSource
 from lowtide.lower.joint.printing import size_code
 from lowtide.lower.joint.records import (
     GraphRecord,
