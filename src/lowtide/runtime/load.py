@@ -1,5 +1,6 @@
 """Turns emitted source into functions."""
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -29,6 +30,7 @@ def _copy_if_misaligned(tensor: torch.Tensor) -> torch.Tensor:
 
 _GLOBALS: dict[str, Any] = {
     "torch": torch,
+    "math": math,
     "empty_strided_cpu": _empty_strided_cpu,
     "empty_strided_cuda": _empty_strided_cuda,
     "reinterpret_tensor": _reinterpret_tensor,

@@ -15,7 +15,6 @@ from lowtide.lower.joint import Assembled, Hooks
 from lowtide.runtime.emit import emit_program
 from lowtide.runtime.executable import Executable
 from lowtide.runtime.state import SavedState, graph_is_kept
-from lowtide.symbolic import evaluate
 
 
 @dataclass
@@ -43,17 +42,11 @@ class Recorder:
     def predicted_peak(self, more: Mapping[str, int] | None = None) -> int:
         """The predicted peak in bytes at the sizes of the latest call.
 
-        `loss.backward()` itself holds the gradient of the loss until it returns, also when the program has done
-        with it: those bytes are the caller's, and are added here.
+        `loss.backward()` itself holds the gradient of the loss until it returns; other tangents nobody else holds.
         """
-        program, sizes = self.program, {**self.sizes[0], **(more or {})}
-        footprints = memory_profile(program).at(sizes).copy()
-        for tangent in program.tangents:
-            if program.values[tangent].shape:
-                continue  # of an output that is not the loss: nobody else holds it
-            done = max(program.users(tangent), default=program.first_backward - 1) + 1
-            footprints[max(done, program.first_backward) :] += evaluate(program.buffers[tangent].size, sizes)
-        return int(footprints.max())
+        program = self.program
+        held = [program.values[tangent].buffer for tangent in program.tangents if not program.values[tangent].shape]
+        return memory_profile(program, tangents_held=held).peak_at({**self.sizes[0], **(more or {})}).bytes
 
     def _plan(self, assembled: Assembled) -> Program:
         verify_program(assembled.program)

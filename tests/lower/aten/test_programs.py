@@ -13,6 +13,7 @@ from aten_meter import Recorder, measured_peak, tensors, unknown_workspaces
 from torch import nn
 from torch.nn import functional
 
+import lowtide
 from lowtide.ir import Program, parse_program, render_program
 
 Inputs = tuple[Any, ...]
@@ -328,3 +329,21 @@ def test_a_peak_at_sizes_known_only_at_run_time_is_predicted_to_the_byte():
             measured = measured_peak(functools.partial(compiled, x))
         (dim,) = recorder.program.run_time_dims
         assert recorder.predicted_peak({dim: int((x > 0).sum())}) == measured
+
+
+def test_control_flow_is_refused_with_what_and_where():
+    def branches(x: torch.Tensor) -> torch.Tensor:
+        return torch.cond(x.sum() > 0, lambda x: x + 1, lambda x: x - 1, (x,))
+
+    with torch.no_grad(), pytest.raises(Exception, match=r"(?s)cannot account for.*control flow.*test_programs\.py:"):
+        torch.compile(branches, backend=Recorder(), dynamic=True)(torch.randn(4, 6))
+
+
+def test_the_backend_lowers_to_aten_calls_when_asked_to():
+    model = MODELS["mlp"].make()
+    compiled = torch.compile(model, backend="lowtide", dynamic=True, options={"lowering": "aten"})
+    for shape in ((5,), (3,)):
+        inputs = MODELS["mlp"].inputs(*shape)
+        torch.testing.assert_close(_step(compiled, inputs), _step(model, inputs))
+    (explained,) = lowtide.explain(compiled).programs
+    assert explained.program.level == "aten"

@@ -77,7 +77,7 @@ def _inputs(rows: int, columns: int) -> tuple[Tensor, Tensor]:
     return torch.rand(rows, columns, generator=generator), torch.rand(rows, columns, generator=generator)
 
 
-@settings(QUICK, max_examples=15)
+@settings(QUICK, max_examples=10)
 @given(steps=st.lists(STEP, min_size=3, max_size=8), kept=st.integers(1, 3), changes_argument=st.booleans())
 def test_random_functions_compute_what_eager_computes_within_the_predicted_peak(
     steps: list[tuple[str, int, int]], kept: int, changes_argument: bool

@@ -100,11 +100,15 @@ def test_repetitions_fused_products_and_masked_indices():
     indices = torch.randint(0, 9, (400,))
     more = torch.randint(0, 8, (8,))
     accumulate = aten._unsafe_masked_index_put_accumulate.default
+    repeated = ((FLOATS, [2, 1]), (FLOATS, [1, 2, 1]), (ROW, [3]), (MATRIX.t(), [2, 3]))
+    fused = ((FLOATS, COLUMN, ROW), (ROW, ROW, FLOATS), (FLOATS, FLOATS, NUMBER))
+    counted = {"start": 0, "step": 1, "dtype": torch.int64, "device": torch.device("cpu"), "requires_grad": False}
+    some = indices[:20].view(4, 5)
     assert_predicted_is_measured([
-        *(case(aten.repeat.default, x, r) for x, r in ((FLOATS, [2, 1]), (FLOATS, [1, 2, 1]), (ROW, [3]), (MATRIX.t(), [2, 3]))),
-        *(case(prims.fma.default, *x) for x in ((FLOATS, COLUMN, ROW), (ROW, ROW, FLOATS), (FLOATS, FLOATS, NUMBER))),
-        case(prims.iota.default, 64, start=0, step=1, dtype=torch.int64, device=torch.device("cpu"), requires_grad=False),
-        case(accumulate, torch.zeros(50, 16), torch.ones(4, 5, 1) > 0, [indices[:20].view(4, 5)], torch.randn(4, 5, 16)),
+        *(case(aten.repeat.default, x, r) for x, r in repeated),
+        *(case(prims.fma.default, *x) for x in fused),
+        case(prims.iota.default, 64, **counted),
+        case(accumulate, torch.zeros(50, 16), torch.ones(4, 5, 1) > 0, [some], torch.randn(4, 5, 16)),
         case(accumulate, torch.zeros(9, 1), torch.ones(400, 1) > 0, [indices], torch.randn(400, 1)),
         case(accumulate, torch.zeros(9, 8), torch.ones(8) > 0, [indices[:8], more], torch.randn(8)),
         case(accumulate, torch.zeros(5, 9, 8), torch.ones(5, 8) > 0, [None, indices[:8], more], torch.randn(5, 8)),

@@ -12,6 +12,8 @@ from typing import Any
 
 import torch
 import torch.fx as fx
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.fx.node import map_arg
 from torch.utils import _pytree as pytree
 
 Path = tuple[int, ...]
@@ -95,8 +97,8 @@ def _may_share(node: fx.Node) -> bool:
 
 def _run_again(node: fx.Node) -> Any:
     """Run the fake kernel on the recorded arguments."""
-    args, kwargs = fx.node.map_arg((node.args, node.kwargs), lambda argument: argument.meta["val"])
-    mode = next(value.fake_mode for value in tensor_arguments(node).values() if hasattr(value, "fake_mode"))
+    args, kwargs = map_arg((node.args, node.kwargs), lambda argument: argument.meta["val"])
+    mode: Any = next(v.fake_mode for v in tensor_arguments(node).values() if isinstance(v, FakeTensor))
     shape_env = mode.shape_env
     target: Any = node.target
     with contextlib.ExitStack() as stack:

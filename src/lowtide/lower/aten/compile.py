@@ -140,5 +140,5 @@ def _boxed(function: Callable[[list[Any]], Any]) -> Callable[..., Any]:
     def call(args: Sequence[Any]) -> Any:
         return function(args if isinstance(args, list) else list(args))
 
-    call._boxed_call = True  # type: ignore[attr-defined]
+    setattr(call, "_boxed_call", True)  # noqa: B010 - a function has no such attribute for a type checker
     return call

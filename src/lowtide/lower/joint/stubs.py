@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 import torch.fx as fx
+from torch._guards import CompileContext
 from torch.utils import _pytree as pytree
 
 FORWARD_KEY = "lowtide_forward"
@@ -48,7 +49,7 @@ def make_stubs(
 
     Cost: linear in inputs and outputs.
     """
-    outputs = list(output_node(forward).args[0])  # type: ignore[arg-type]
+    outputs = output_values(forward)
     saved = {out.name for out in outputs[num_forward_outputs:]}
     graph = fx.Graph()
     copies = {n.name: _copy_placeholder(graph, n) for n in forward.graph.nodes if n.op == "placeholder"}
@@ -141,5 +142,5 @@ def _copy_placeholder(graph: fx.Graph, node: fx.Node) -> fx.Node:
 
 def compile_title() -> str:
     """A name for what is being compiled on this thread."""
-    compile_id = torch._guards.CompileContext.current_compile_id()
+    compile_id = CompileContext.current_compile_id()
     return f"graph_{compile_id}".replace("/", "_") if compile_id is not None else "graph"
