@@ -84,7 +84,11 @@ class Registry:
 
     def _find(self, backend: object) -> _Entry:
         found = self._entries.get(id(backend))
-        return _Entry() if found is None or found[0]() is not backend else found[1]
+        if found is not None and found[0]() is backend:
+            return found[1]
+        # dynamo takes what was compiled for an equal backend object, where the same code runs on another model.
+        equal = [entry for reference, entry in self._entries.values() if reference() == backend]
+        return equal[-1] if equal else _Entry()
 
     def _entry_of(self, backend: object) -> _Entry | None:
         key = id(backend)

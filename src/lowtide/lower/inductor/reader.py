@@ -356,7 +356,7 @@ class _GraphReader:
                 "item",
                 tuple(t for t in text if t != f"{node.get_name()} = None"),
                 reads=self._reads(node),
-                symbols=tuple(str(s) for s in node.unbacked_bindings),
+                symbols=(str(node.sym),),  # its bindings have the name it had before it was found equal to another
             )
         )
 
