@@ -12,6 +12,7 @@ import torch
 from aten_meter import Recorder, measured_peak, tensors, unknown_workspaces
 from torch import nn
 from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
 
 import lowtide
 from lowtide.ir import Program, parse_program, render_program
@@ -75,6 +76,17 @@ def _mlp() -> nn.Module:
     return Mlp(nn.Linear(8, 16), nn.GELU(), nn.Linear(16, 4))
 
 
+class Recomputed(nn.Module):
+    """Dropout in a part that backward computes again, from the same random numbers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.part = nn.Sequential(nn.Linear(8, 64), nn.ReLU(), nn.Dropout(0.5), nn.Linear(64, 8))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return checkpoint(self.part, x, use_reentrant=False).square().mean()
+
+
 def _dropout() -> nn.Module:
     class Dropping(nn.Sequential):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -100,6 +112,9 @@ MODELS = {
     ),
     "tokens": Model(Tokens, lambda b, s: (torch.randint(50, (b, s)),), ((2, 5), (3, 7), (4, 20))),
     "dropout": Model(_dropout, lambda b: (torch.randn(b, 8),), ((5,), (3,), (40,)), same_as_eager=False),
+    "recomputed": Model(
+        Recomputed, lambda b: (torch.randn(b, 8),), ((5,), (3,)), same_as_eager=False, peak_is_known=False
+    ),
     "in place": Model(InPlace, lambda b: (torch.randn(b, 6),), ((5,), (3,), (40,))),
 }
 
@@ -293,6 +308,18 @@ def test_inputs_may_be_windows_onto_longer_storage():
             measured = measured_peak(functools.partial(compiled, x))
         torch.testing.assert_close(tensors(found), tensors(function(x)))
         assert found[1].untyped_storage().data_ptr() == x.untyped_storage().data_ptr()
+        assert recorder.predicted_peak() == measured
+    assert len(recorder.programs) == 1
+
+
+def test_a_number_that_arrives_as_a_tensor_is_counted():
+    recorder = Recorder()
+    compiled = torch.compile(lambda x, factor: (x * factor).sum() + factor, backend=recorder, dynamic=True)
+    for rows, factor in ((4, 0.5), (7, 2.5), (3, 1.5)):
+        x = torch.randn(rows, 6)
+        with torch.no_grad():
+            torch.testing.assert_close(compiled(x, factor), (x * factor).sum() + factor)
+            measured = measured_peak(functools.partial(compiled, x, factor))
         assert recorder.predicted_peak() == measured
     assert len(recorder.programs) == 1
 

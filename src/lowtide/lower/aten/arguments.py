@@ -26,6 +26,8 @@ def argument_code(value: Any, node_code: Callable[[fx.Node], str]) -> str:
         return _brackets(value, [argument_code(part, node_code) for part in value])
     if isinstance(value, (torch.dtype, torch.layout, torch.memory_format)):
         return str(value)
+    if isinstance(value, torch._ops.OpOverload):
+        return operator_code(value)
     if isinstance(value, torch.device):
         return f"torch.device({str(value)!r})"
     if isinstance(value, SYMBOLIC):
@@ -44,10 +46,19 @@ def call_code(
     target: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], node_code: Callable[[fx.Node], str]
 ) -> str:
     """Print a call of an operator overload."""
-    name = f"torch.ops.{target.namespace}.{target._schema.name.split('::')[1]}.{target._overloadname}"
+    return call_text(operator_code(target), args, kwargs, node_code)
+
+
+def call_text(name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], node_code: Callable[[fx.Node], str]) -> str:
+    """Print a call of what has a name."""
     given = [argument_code(value, node_code) for value in args]
     given += [f"{key}={argument_code(value, node_code)}" for key, value in kwargs.items()]
     return f"{name}({', '.join(given)})"
+
+
+def operator_code(target: torch._ops.OpOverload) -> str:
+    """The path to an operator overload."""
+    return f"torch.ops.{target.namespace}.{target._schema.name.split('::')[1]}.{target._overloadname}"
 
 
 def _brackets(value: Any, parts: list[str]) -> str:

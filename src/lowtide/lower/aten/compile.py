@@ -5,7 +5,7 @@ of the result is called as it is. Slower than generated kernels, quick to compil
 """
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import torch._functorch.config as functorch_config
@@ -15,6 +15,7 @@ from torch._functorch.partitioners import min_cut_rematerialization_partition
 
 from lowtide.lower.aten.decompositions import aten_decompositions
 from lowtide.lower.aten.reader import read_graph
+from lowtide.lower.aten.replay import fill_values
 from lowtide.lower.joint import (
     BACKWARD_KEY,
     FORWARD_KEY,
@@ -25,7 +26,11 @@ from lowtide.lower.joint import (
     canonical_hints,
     compile_title,
     make_stubs,
+    mark_numbers,
+    numbers_passed_as_tensors,
     output_node,
+    placeholder_positions,
+    saved_placeholders,
     shape_env_of,
     take_state,
 )
@@ -63,7 +68,7 @@ def compile_with_aten(gm: fx.GraphModule, example_inputs: Sequence[Any], hooks: 
 
     Cost: AOTAutograd's tracing, plus time linear in the graph; no kernels are compiled and nothing is cached.
     """
-    compiler = _Compiler(compile_title(), hooks)
+    compiler = _Compiler(compile_title(), hooks, numbers_passed_as_tensors(gm))
     backend = aot_autograd(
         fw_compiler=compiler.forward,
         bw_compiler=compiler.backward,
@@ -80,9 +85,10 @@ def compile_with_aten(gm: fx.GraphModule, example_inputs: Sequence[Any], hooks: 
 class _Compiler:
     """The places where AOTAutograd asks for a partition or a compiled graph."""
 
-    def __init__(self, title: str, hooks: Hooks) -> None:
+    def __init__(self, title: str, hooks: Hooks, numbers: Collection[int]) -> None:
         self._title = title
         self._hooks = hooks
+        self._numbers = numbers
 
     def partition(
         self, gm: fx.GraphModule, joint_inputs: Sequence[Any], **kwargs: Any
@@ -91,11 +97,14 @@ class _Compiler:
         num_forward_outputs: int = kwargs["num_fwd_outputs"]
         with canonical_hints(shape_env_of(gm)):
             forward, backward = min_cut_rematerialization_partition(gm, joint_inputs, compiler="inductor", **kwargs)
+        outputs: Any = output_node(forward).args[0]
+        saved = saved_placeholders(forward, backward, num_forward_outputs)
+        given = [out.name for out in outputs[num_forward_outputs:]]
+        fill_values(forward, backward, dict(zip(saved, given, strict=True)))
         forward_stub, backward_stub = make_stubs(forward, backward, num_forward_outputs, self._hooks.state_value())
         forward_record, numbers = read_graph(forward)
+        forward_record.inputs = mark_numbers(forward_record.inputs, placeholder_positions(forward), self._numbers)
         backward_record, _ = read_graph(backward, numbers)
-        outputs: Any = output_node(forward).args[0]
-        saved = tuple(out.name for out in outputs[num_forward_outputs:])
         runnable = self._finish(Joint(forward_record, backward_record, num_forward_outputs, saved))
         forward_stub.meta[FORWARD_KEY] = Handle(runnable.forward)
         backward_stub.meta[BACKWARD_KEY] = Handle(_BackwardCall(self._hooks.keep_graph))
@@ -112,6 +121,7 @@ class _Compiler:
     def inference(self, graph: fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
         """The program of a graph that needs no gradient."""
         record, _ = read_graph(graph)
+        record.inputs = mark_numbers(record.inputs, placeholder_positions(graph), self._numbers)
         return _boxed(self._finish(Joint(record)).infer)
 
     def _finish(self, joint: Joint) -> Any:

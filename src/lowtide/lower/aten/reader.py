@@ -7,8 +7,8 @@ Stages, for each node in graph order:
 3. numbers become text where they are used (scalars.py), except those known only at run time, which the
    statement of their call defines.
 
-Higher-order operators (control flow, functionalized custom operators) and tensors that are not dense are not handled:
-`UnsupportedGraphError`.
+Other higher-order operators than those that replay random numbers (control flow, functionalized custom operators) and
+tensors that are not dense are not handled: `UnsupportedGraphError`.
 """
 
 import dataclasses
@@ -28,7 +28,8 @@ from torch.fx.experimental.symbolic_shapes import (
 from torch.utils._pytree import SequenceKey
 
 from lowtide.lower.aten.aliases import Path, find_aliases, schema_arguments, tensor_leaves, written_arguments
-from lowtide.lower.aten.arguments import argument_code, call_code
+from lowtide.lower.aten.arguments import argument_code, call_code, call_text
+from lowtide.lower.aten.replay import is_replayed
 from lowtide.lower.aten.scalars import SYMBOLIC, ScalarPrinter, is_scalar, symbol_expr
 from lowtide.lower.joint import (
     GraphRecord,
@@ -150,7 +151,8 @@ class _GraphReader:
         if is_scalar(value) and not bindings:
             return
         if not isinstance(node.target, torch._ops.OpOverload):
-            raise self._unsupported(node, f"a call of {node.target}")
+            self._replayed(node)
+            return
         call = call_code(node.target, node.args, node.kwargs, self._node)
         written = written_arguments(node)
         code: tuple[str, ...] = (call,)
@@ -177,6 +179,27 @@ class _GraphReader:
                 call=self._library_call(node) if tensors and not is_view else None,
                 random=torch.Tag.nondeterministic_seeded in node.target.tags,
                 side_effect=not defines and not written and not is_scalar(value),
+                origin=model_line([node]),
+            )
+        )
+
+    def _replayed(self, node: fx.Node) -> None:
+        """A random operator that recomputation runs again: its generator's state is kept, or brought back."""
+        name = str(node.target)
+        if not is_replayed(node):
+            raise self._unsupported(node, f"a call of {name}")
+        function = f"torch_{name}"  # the node's own name may be the plain one
+        self.module[function] = node.target
+        call = call_text(function, node.args, node.kwargs, self._node)
+        pattern, defines = self._name_results(node, node.meta["val"], {})
+        self.statements.append(
+            StatementRecord(
+                op=name,
+                code=(f"{pattern} = {call}",),
+                reads=tuple(dict.fromkeys(self._tensors_of(node))),
+                defines=defines,
+                call=LibraryCall(f"rng.{name}", ()),
+                random=True,
                 origin=model_line([node]),
             )
         )

@@ -28,6 +28,7 @@ from lowtide.lower.joint import (
     mark_numbers,
     output_node,
     placeholder_positions,
+    saved_placeholders,
     shape_env_of,
 )
 
@@ -97,7 +98,7 @@ class LowtidePartitioner(CustomPartitionerFn):
         metadata = context.fw_metadata if context is not None else None
         mutated = metadata.num_mutated_inp_runtime_indices if metadata is not None else 0
         outputs = list(output_node(forward).args[0])  # type: ignore[arg-type]
-        saved = tuple(out.name for out in outputs[num_forward_outputs:])
+        saved = saved_placeholders(forward, backward, num_forward_outputs)
         output_node(forward).meta["user_visible_output_idxs"] = [
             i for i in range(mutated, mutated + self._num_model_outputs) if isinstance(outputs[i], fx.Node)
         ]

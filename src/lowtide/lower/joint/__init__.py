@@ -27,6 +27,7 @@ from lowtide.lower.joint.stubs import (
     make_stubs,
     output_node,
     output_values,
+    saved_placeholders,
     shape_env_of,
     take_state,
 )
@@ -62,6 +63,7 @@ __all__ = [
     "output_values",
     "placeholder_positions",
     "rename_identifiers",
+    "saved_placeholders",
     "shape_env_of",
     "size_code",
     "take_state",

@@ -50,7 +50,7 @@ def make_stubs(
     Cost: linear in inputs and outputs.
     """
     outputs = output_values(forward)
-    saved = {out.name for out in outputs[num_forward_outputs:]}
+    saved = set(saved_placeholders(forward, backward, num_forward_outputs))
     graph = fx.Graph()
     copies = {n.name: _copy_placeholder(graph, n) for n in forward.graph.nodes if n.op == "placeholder"}
     call = graph.call_function(stub_call, tuple(copies.values()))
@@ -95,6 +95,20 @@ def take_state(args: list[Any]) -> tuple[Any, list[Any]]:
     _, state, *tangents = args
     args.clear()
     return state, tangents
+
+
+def saved_placeholders(forward: fx.GraphModule, backward: fx.GraphModule, num_forward_outputs: int) -> tuple[str, ...]:
+    """Names of backward's placeholders for what forward saves, in the order of forward's outputs.
+
+    A saved value has the same name in both graphs, except states of random generators. Backward takes saved numbers
+    first, then the tensors in forward's order.
+    """
+    placeholders = [n.name for n in backward.graph.nodes if n.op == "placeholder"]
+    saved = output_values(forward)[num_forward_outputs:]
+    is_number = [isinstance(out.meta.get("val"), (torch.SymInt, torch.SymFloat, torch.SymBool)) for out in saved]
+    tensors = iter(placeholders[sum(is_number) :])
+    places = [out.name if number else next(tensors) for out, number in zip(saved, is_number, strict=True)]
+    return tuple(out.name if out.name in placeholders else place for out, place in zip(saved, places, strict=True))
 
 
 def output_values(gm: fx.GraphModule) -> list[Any]:
