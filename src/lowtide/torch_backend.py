@@ -1,7 +1,8 @@
 """The torch.compile backend: `torch.compile(model, backend="lowtide", dynamic=True)`.
 
-A graph that dynamo captured becomes one program. Two things send it to torch's own path (Inductor) instead, each with
-a `FallbackWarning`: something in the graph that lowtide cannot account for, and calls under saved-tensor hooks.
+A graph that dynamo captured becomes one program. Three things send it to torch's own path (Inductor) instead, each
+with a `FallbackWarning`: something in the graph that lowtide cannot account for, calls under saved-tensor hooks, and
+compiled autograd.
 """
 
 import dataclasses
@@ -13,11 +14,11 @@ import torch
 from torch._dynamo.backends.registry import lookup_backend
 
 from lowtide import __version__
-from lowtide.capture import copy_captured, current_backend, plain_function
+from lowtide.capture import compiled_autograd_is_on, copy_captured, current_backend, plain_function
 from lowtide.errors import LowtideError
 from lowtide.identity import source_digest
 from lowtide.ir import Program, parse_program, render_program, verify_program
-from lowtide.lower.joint import Assembled, Hooks, LoadableProgram, compile_title
+from lowtide.lower.joint import Assembled, Hooks, LoadableProgram, UnsupportedGraphError, compile_title
 from lowtide.lower.versions import Lowering, choose_lowering
 from lowtide.options import Options
 from lowtide.plan import Plan, apply_plan, plan_from_json, plan_to_json
@@ -89,22 +90,18 @@ class _Compilation:
         """Compile the form that this call needs; the other is made when a call needs it."""
         spare = copy_captured(gm)
         is_dynamic = any(isinstance(value, torch.SymInt) for value in example_inputs)
+        if compiled_autograd_is_on():
+            return self._fall_back(self._replayed(), gm, example_inputs)
         if saved_tensor_hooks_are_active():
-            plain = self._plain(gm, example_inputs)
-            self._report_hooks()
+            plain = self._fall_back(self._hooked(), gm, example_inputs)
             return HookedCalls(Lazy(lambda: self._later(spare, self.compile, is_dynamic)), plain)
         try:
             program = self._program(gm, example_inputs)
         except LowtideError as error:
-            if not self.options.fallback:
-                raise
-            reason = f"Graph {self.title} runs on torch's own path.\n{error}"
-            plain = self._plain(spare, example_inputs)
-            self._report(reason)
-            return plain
+            return self._fall_back(error, spare, example_inputs)
 
         def plain_later() -> Callable[..., Any]:
-            self._report_hooks()
+            self._report(self._hooked())
             return self._later(spare, self._plain, is_dynamic)
 
         return HookedCalls(program, Lazy(plain_later))
@@ -130,23 +127,45 @@ class _Compilation:
 
     def _plain(self, gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
         """The graph as torch.compile's own backend compiles it."""
-        return lookup_backend("inductor")(gm, example_inputs, config_patches=dict(self.options.inductor))
+        inductor: Callable[..., Any] = lookup_backend("inductor")
+        return inductor(gm, example_inputs, config_patches=dict(self.options.inductor))
 
     def _later(self, gm: torch.fx.GraphModule, compiler: Callable[..., Any], is_dynamic: bool) -> Callable[..., Any]:
         """Let dynamo capture the captured graph once more: what it knew when it called the backend is gone."""
         return torch.compile(plain_function(gm), backend=compiler, dynamic=is_dynamic)
 
-    def _report_hooks(self) -> None:
-        self._report(
-            f"Graph {self.title} was called under saved-tensor hooks (torch.utils.checkpoint around a compiled "
-            "module, save_on_cpu or the like), which would see nothing of a program's state. Such calls run on "
-            "torch's own path."
+    def _fall_back(
+        self, error: LowtideError, gm: torch.fx.GraphModule, example_inputs: Sequence[Any]
+    ) -> Callable[..., Any]:
+        """Compile on torch's own path. Reported afterwards, because torch may interrupt a compilation to repeat it."""
+        if not self.options.fallback:
+            raise error
+        plain = self._plain(gm, example_inputs)
+        self._report(error)
+        return plain
+
+    def _report(self, error: LowtideError) -> None:
+        if not self.options.fallback:
+            raise error
+        with compiled_programs.collecting(self.owner):
+            compiled_programs.note_fallback(Fallback(self.title, str(error)))
+        warnings.warn(f"Graph {self.title} runs on torch's own path.\n{error}", FallbackWarning, stacklevel=2)
+
+    def _hooked(self) -> UnsupportedGraphError:
+        return UnsupportedGraphError(
+            "Saved-tensor hooks would see nothing of a program's state.",
+            found="a call under torch.utils.checkpoint around a compiled module, save_on_cpu or the like",
+            where=f"graph {self.title}",
+            fix="put the checkpoint inside the compiled region, or do without the hooks; other calls run as programs.",
         )
 
-    def _report(self, reason: str) -> None:
-        with compiled_programs.collecting(self.owner):
-            compiled_programs.note_fallback(Fallback(self.title, reason))
-        warnings.warn(reason, FallbackWarning, stacklevel=2)
+    def _replayed(self) -> UnsupportedGraphError:
+        return UnsupportedGraphError(
+            "Compiled autograd replays the graphs of backward, and a lowtide program is no graph.",
+            found="compiled autograd is on",
+            where=f"graph {self.title}",
+            fix="switch compiled autograd off: a program holds its backward already.",
+        )
 
 
 def _plan(assembled: Assembled) -> Payload:

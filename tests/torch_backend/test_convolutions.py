@@ -1,4 +1,4 @@
-"""Convolutions: Inductor lays activations out as it likes, and backward must be compiled for what forward really gives."""
+"""Convolutions: Inductor lays activations out as it likes, and backward must be compiled for what forward gives."""
 
 import torch
 from torch import nn

@@ -119,3 +119,23 @@ def test_traceable_tensor_subclasses_run_as_programs_of_their_parts():
     torch.testing.assert_close((y.a, y.b), (expected.a, expected.b), rtol=1e-5, atol=1e-5)
     y.sum().backward()
     assert isinstance(model.inner.weight.grad, TwoTensor)
+
+
+def test_compiled_autograd_gets_torchs_own_path():
+    model, reference = seeded(Mlp), seeded(Mlp)
+    x = torch.randn(3, 8)
+    reference(x).square().sum().backward()
+    call = compile_lowtide(model)
+    with pytest.warns(FallbackWarning, match="Compiled autograd"), _compiled_autograd():
+        call(x).square().sum().backward()
+    torch.testing.assert_close(model.inner.weight.grad, reference.inner.weight.grad, rtol=1e-4, atol=1e-5)
+
+
+def test_compiled_autograd_switched_on_after_forward_is_an_error():
+    loss = compile_lowtide(seeded(Mlp))(torch.randn(3, 8)).sum()
+    with pytest.raises(Exception, match="Compiled autograd replays the graphs"), _compiled_autograd():
+        loss.backward()
+
+
+def _compiled_autograd():
+    return torch._dynamo.compiled_autograd._enable(torch.compile(backend="eager"))

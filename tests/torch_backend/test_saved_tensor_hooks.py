@@ -8,6 +8,7 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 from lowtide.capture import find_backend
+from lowtide.lower.joint import UnsupportedGraphError
 from lowtide.runtime.registry import compiled_programs
 from lowtide.torch_backend import FallbackWarning
 from tests.torch_backend.pairs import Mlp, assert_bitwise, assert_trains_like_torch_compile, compile_lowtide, seeded
@@ -24,7 +25,7 @@ def test_checkpoint_around_a_compiled_block():
     call = compile_lowtide(model)
     x = torch.randn(5, 8, requires_grad=True)
     expected = _gradients(model, model(x).square().sum())
-    with pytest.warns(FallbackWarning, match="saved-tensor hooks") as seen:
+    with pytest.warns(FallbackWarning, match="Saved-tensor hooks") as seen:
         loss = checkpoint(call, x, use_reentrant=False).square().sum()
     assert sum(w.category is FallbackWarning for w in seen) == 1
     torch.testing.assert_close(_gradients(model, loss), expected, rtol=1e-4, atol=1e-5)
@@ -51,7 +52,7 @@ def test_hooks_see_every_saved_tensor_of_a_call_under_them_and_programs_run_outs
     programs = len(compiled_programs.programs_of(find_backend(call)))
     packed = []
     with (
-        pytest.warns(FallbackWarning, match="saved-tensor hooks"),
+        pytest.warns(FallbackWarning, match="Saved-tensor hooks"),
         torch.autograd.graph.saved_tensors_hooks(lambda t: packed.append(t.shape) or t, lambda t: t),
     ):
         loss = call(x).square().sum()
@@ -130,3 +131,13 @@ def test_recomputed_dropout_inside_the_compiled_region_draws_the_same_bits():
     y.sum().backward()
     used = model.first.outer.weight.grad[:, :4].diagonal()
     torch.testing.assert_close(used, y.detach().sum(0), rtol=1e-4, atol=1e-5)
+
+
+def test_without_fallback_a_call_under_hooks_is_an_error_and_others_run():
+    model = seeded(Mlp)
+    call = compile_lowtide(model, options={"fallback": False})
+    x = torch.randn(5, 8)
+    call(x).sum().backward()
+    with pytest.raises(UnsupportedGraphError, match="Saved-tensor hooks"), torch.autograd.graph.save_on_cpu():
+        call(x)
+    call(x).sum().backward()

@@ -9,6 +9,7 @@ when they are not where they were.
 from typing import Any
 
 import torch
+from torch._dynamo import compiled_autograd
 from torch._dynamo.eval_frame import innermost_backend
 from torch._dynamo.symbolic_convert import InstructionTranslator
 
@@ -49,3 +50,8 @@ def _callback_of(compiled: Any) -> Any:
         if hasattr(content, "_torchdynamo_orig_backend"):
             return content
     return None
+
+
+def compiled_autograd_is_on() -> bool:
+    """Whether backward will be captured and compiled too, by torch's compiled autograd."""
+    return bool(torch._dynamo.config.compiled_autograd or compiled_autograd.compiled_autograd_enabled)

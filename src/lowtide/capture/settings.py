@@ -4,8 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, get_origin
 
-import torch._inductor.config as inductor_config
+import torch._inductor.config
 from torch._inductor import list_mode_options
+
+# A module that torch extends at import: what it can do is not known before.
+inductor_config: Any = torch._inductor.config
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +48,7 @@ FIXED_SETTINGS: Mapping[str, FixedSetting] = {
 
 def current_settings() -> dict[str, Any]:
     """Every option of Inductor and its present value."""
-    return dict(inductor_config.get_config_copy())  # type: ignore[attr-defined]
+    return dict(inductor_config.get_config_copy())
 
 
 def mode_settings(mode: str | None) -> dict[str, Any] | None:
@@ -63,5 +66,5 @@ def mode_names() -> tuple[str, ...]:
 
 def has_right_type(name: str, value: Any) -> bool:
     """Tell whether a value is of the type that Inductor declares for an option. Unions and literals are not checked."""
-    declared: Any = inductor_config.get_type(name)  # type: ignore[attr-defined]
+    declared: Any = inductor_config.get_type(name)
     return get_origin(declared) is not None or not isinstance(declared, type) or isinstance(value, declared)

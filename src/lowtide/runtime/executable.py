@@ -42,7 +42,7 @@ class Executable:
         self._program: Program | None = None
         functions = load_functions(emitted.source, kernels, title)
         self._forward = functions["forward"]
-        self._backward = functions.get("backward")
+        self._backward: Any = functions.get("backward")
         self._backward_keeping: Any = None
         self._sizes_of: Any = None
         self._probed: dict[tuple[Any, ...], int] = {}

@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
+from torch._C._autograd import _top_saved_tensors_default_hooks
 
 
 def saved_tensor_hooks_are_active() -> bool:
     """Whether something on this thread replaces the tensors that autograd saves."""
-    return torch._C._autograd._top_saved_tensors_default_hooks(True) is not None
+    return _top_saved_tensors_default_hooks(True) is not None
 
 
 class HookedCalls:

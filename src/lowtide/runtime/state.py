@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import torch
+from torch._C._autograd import _get_current_graph_task_keep_graph
 from torch._library.opaque_object import register_opaque_type
 from torch._opaque_base import OpaqueBase
 
@@ -95,4 +95,4 @@ register_opaque_type(SavedState, typ="reference")
 
 def graph_is_kept() -> bool:
     """Whether the backward now running was asked to keep its graph (`retain_graph` or `create_graph`)."""
-    return bool(torch._C._autograd._get_current_graph_task_keep_graph())
+    return bool(_get_current_graph_task_keep_graph())

@@ -14,13 +14,20 @@ import torch.fx as fx
 from torch._guards import CompileContext
 from torch.utils import _pytree as pytree
 
+from lowtide.lower.joint.errors import UnsupportedGraphError
+
 FORWARD_KEY = "lowtide_forward"
 BACKWARD_KEY = "lowtide_backward"
 
 
 def stub_call(*_: Any) -> Any:
-    """Stands for a compiled program in the stub graphs; never called."""
-    raise AssertionError("bug: a stub graph was run")
+    """Stands for a compiled program in the stub graphs; only compiled autograd, which replays graphs, calls it."""
+    raise UnsupportedGraphError(
+        "Compiled autograd replays the graphs of backward, and a lowtide program is no graph.",
+        found="a backward under compiled autograd of a forward that was compiled without it",
+        where="loss.backward()",
+        fix="switch compiled autograd off, or on before the first forward: such graphs run on torch's own path.",
+    )
 
 
 class Handle:
