@@ -163,9 +163,7 @@ def _check_pairs(
     inside = [other for other in used if machine.values[other] is storage]
     if storage.contents == 0:
         return  # allocated by this very statement
-    if not inside or any(
-        other in statement.writes or (name, other) not in statement.may_reuse for other in inside
-    ):
+    if not inside or any(other in statement.writes or (name, other) not in statement.may_reuse for other in inside):
         poisoned.add(name)
 
 

@@ -299,6 +299,4 @@ def test_a_dim_output_known_only_in_backward_is_no_forward_output():
 
 
 def test_a_statement_may_read_nothing():
-    verify_program(
-        replace(diamond(), statements=(*diamond().statements, Statement("noop", "noop", Phase.FORWARD)))
-    )
+    verify_program(replace(diamond(), statements=(*diamond().statements, Statement("noop", "noop", Phase.FORWARD))))

@@ -1,5 +1,8 @@
 """Turns emitted source into functions."""
 
+# These functions of torch have no type stubs.
+# pyright: reportAttributeAccessIssue=false
+
 import math
 from collections.abc import Mapping
 from typing import Any

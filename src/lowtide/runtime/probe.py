@@ -59,9 +59,7 @@ def _make(program: Program, value: Value, valuation: Mapping[str, int]) -> torch
     )
 
 
-def _fresh_bytes(
-    program: Program, defined: list[Value], statement: Statement, valuation: Mapping[str, int]
-) -> int:
+def _fresh_bytes(program: Program, defined: list[Value], statement: Statement, valuation: Mapping[str, int]) -> int:
     existing = {program.values[name].buffer for name in (*statement.reads, *statement.writes)}
     fresh = {v.buffer for v in defined} - existing
     return sum(evaluate(program.buffers[name].size, valuation) for name in fresh)

@@ -30,7 +30,6 @@ from lowtide.lower.joint import (
     compile_title,
     mark_numbers,
     numbers_passed_as_tensors,
-    output_node,
     placeholder_positions,
     shape_env_of,
 )
@@ -71,7 +70,6 @@ def compile_with_inductor(
 
     partitioner = LowtidePartitioner(
         hooks.identity,
-        num_model_outputs=len(list(output_node(gm).args[0])),  # type: ignore[arg-type]
         num_model_inputs=len(example_inputs),
         numbers=numbers,
         compile_joint=finish,
@@ -100,9 +98,10 @@ def compile_with_inductor(
     patches = {**config_patches, "custom_partitioner_fn": partitioner}
     with functorch_config.patch(bundled_autograd_cache=True, force_non_lazy_backward_lowering=True):
         try:
-            return compile_fx(gm, example_inputs, inner_compile=inner_compile, config_patches=patches)
+            compiled: Any = compile_fx(gm, example_inputs, inner_compile=inner_compile, config_patches=patches)
         except InductorError as error:
             raise _own_error(error) from None
+    return compiled
 
 
 def _own_error(error: Exception) -> Exception:

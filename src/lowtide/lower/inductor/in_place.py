@@ -1,33 +1,48 @@
 """Which outputs of a generated kernel may take over the storage of one of its inputs.
 
-One kernel call may hold several loop nests, and each may read and write many buffers. Taking over is
-permitted only if every loop of the call that touches the input reads exactly the element that the output's
-only write goes to, and no loop after the writing one reads the input. Equal sizes are not enough: a later
-loop that reads the old content would see the new one.
+One kernel call may hold the loops of several scheduler nodes, run one node after the other, and each may read
+and write many buffers. Taking over is permitted only if
+
+- no node after the writing one reads the input;
+- within the writing node, every loop that reads the input comes no later than the writing loop and reads
+  exactly the element that it writes: the same index of the same variables over the same ranges.
+
+Loops of earlier nodes have ended when the writing node begins, so what they read does not matter. Equal sizes
+are not enough: a later loop that reads the old content would see the new one.
 
 Permissions are conservative: the loops considered are all loops of all scheduler nodes that write anything
 in the call. Library calls and templates never get a permission (their kernels declare non-overlapping
-pointers).
+pointers), nor do nodes whose parts run at the same time.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from torch._inductor.dependencies import MemoryDep
 
 
+@dataclass(frozen=True, slots=True)
+class _Loop:
+    """The accesses of one loop, and the place of its scheduler node in the order of execution."""
+
+    node: int
+    reads: tuple[Any, ...]
+    writes: tuple[Any, ...]
+
+
 class InPlaceFinder:
-    """Answers for one graph; builds the set of aliased buffers once."""
+    """Answers for one graph; orders its nodes and collects its views once."""
 
     def __init__(self, graph: Any) -> None:
         self._graph = graph
         self._scheduler = graph.scheduler
-        self._aliased: set[str] = set()
+        self._place = {id(node): place for place, node in enumerate(graph.scheduler.nodes)}
+        self._viewed: set[str] = set()
         for name, buffer in self._scheduler.name_to_buf.items():
-            shared = [*buffer.get_aliases(), *buffer.get_mutations()]
-            if shared:
-                self._aliased.update(shared)
-                self._aliased.add(name)
+            if shared := buffer.get_aliases():
+                self._viewed.update(shared)
+                self._viewed.add(name)
 
     def find(self, reads: Sequence[str], writes: Sequence[str]) -> Iterator[tuple[str, str]]:
         """Yield (written buffer, read buffer) pairs that may share storage in one generated kernel call.
@@ -39,46 +54,52 @@ class InPlaceFinder:
         Guarantee: sound; pairs that would also be safe may be missing.
         Cost: O(outputs * inputs * accesses) of the call.
         """
-        accesses = self._accesses(writes)
-        if accesses is None:
-            return
-        by_reader: dict[str, list[tuple[int, Any]]] = {}
-        for position, (deps, _) in enumerate(accesses):
-            for dep in deps:
-                by_reader.setdefault(self._scheduler.mutation_real_name.get(dep.name, dep.name), []).append(
-                    (position, dep)
-                )
+        loops = self._loops(writes)
+        readers: dict[str, list[tuple[int, Any]]] = {}
+        real = self._scheduler.mutation_real_name
+        for position, loop in enumerate(loops):
+            for dep in loop.reads:
+                readers.setdefault(real.get(dep.name, dep.name), []).append((position, dep))
         for written in writes:
-            place = None if written in self._aliased or written in reads else _only_write(accesses, written)
+            place = None if written in self._viewed or written in reads else _only_write(loops, written)
             if place is None:
                 continue
             position, write = place
             for read in reads:
-                if read in self._aliased or read in writes or not self._same_dtype(read, written):
+                if read in self._viewed or read in writes or not self._same_dtype(read, written):
                     continue
-                touching = by_reader.get(read, [])
-                if touching and all(i <= position and _same_element(dep, write) for i, dep in touching):
+                touching = readers.get(read, [])
+                if touching and all(_is_done(loops, i, dep, position, write) for i, dep in touching):
                     yield written, read
 
     def _same_dtype(self, a: str, b: str) -> bool:
         return bool(self._graph.get_dtype(a) == self._graph.get_dtype(b))
 
-    def _accesses(self, writes: Sequence[str]) -> list[tuple[list[Any], list[Any]]] | None:
-        leaves: list[Any] = []
-        seen: set[int] = set()
+    def _loops(self, writes: Sequence[str]) -> list[_Loop]:
+        """All loops behind the call in the order in which they run; none where that is not known."""
+        nodes: dict[int, Any] = {}
         for name in writes:
             buffer = self._scheduler.name_to_buf.get(name)
             node = self._scheduler.name_to_fused_node.get(buffer.defining_op_name()) if buffer is not None else None
-            if node is not None and id(node) not in seen:
-                seen.add(id(node))
-                leaves.extend(node.get_nodes())
-        if not leaves or any(leaf.is_template() for leaf in leaves):
-            return None
-        return [(list(leaf.read_writes.reads), list(leaf.read_writes.writes)) for leaf in leaves]
+            if node is not None:
+                nodes[id(node)] = node
+        if any(key not in self._place or node.is_foreach() for key, node in nodes.items()):
+            return []
+        ordered = sorted(nodes.values(), key=lambda node: self._place[id(node)])
+        leaves = [(self._place[id(node)], leaf) for node in ordered for leaf in node.get_nodes()]
+        if any(leaf.is_template() for _, leaf in leaves):
+            return []
+        return [_Loop(place, tuple(leaf.read_writes.reads), tuple(leaf.read_writes.writes)) for place, leaf in leaves]
 
 
-def _only_write(accesses: list[tuple[list[Any], list[Any]]], name: str) -> tuple[int, MemoryDep] | None:
-    found = [(i, dep) for i, (_, writes) in enumerate(accesses) for dep in writes if dep.name == name]
+def _is_done(loops: list[_Loop], reading: int, read: Any, writing: int, write: MemoryDep) -> bool:
+    """Whether nothing of what `read` reads is still wanted when `write` has written."""
+    before, after = loops[reading].node, loops[writing].node
+    return before < after or (before == after and reading <= writing and _same_element(read, write))
+
+
+def _only_write(loops: list[_Loop], name: str) -> tuple[int, MemoryDep] | None:
+    found = [(i, dep) for i, loop in enumerate(loops) for dep in loop.writes if dep.name == name]
     if len(found) != 1:
         return None
     position, dep = found[0]

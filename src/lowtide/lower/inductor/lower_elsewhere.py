@@ -29,7 +29,6 @@ from lowtide.lower.joint import (
     compile_title,
     mark_numbers,
     numbers_passed_as_tensors,
-    output_values,
     placeholder_positions,
     shape_env_of,
 )
@@ -151,7 +150,6 @@ class _Backend:
 
         partitioner = _MovingPartitioner(
             self._card,
-            num_model_outputs=len(output_values(gm)),
             num_model_inputs=len(example_inputs),
             numbers=numbers,
             compile_joint=end,

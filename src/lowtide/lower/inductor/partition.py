@@ -12,7 +12,6 @@ import sympy
 import torch
 import torch.fx as fx
 from torch._functorch.partitioners import min_cut_rematerialization_partition
-from torch._guards import TracingContext
 from torch._inductor.custom_graph_pass import CustomPartitionerFn
 from torch._inductor.utils import count_tangents, num_fw_fixed_arguments
 
@@ -27,6 +26,7 @@ from lowtide.lower.joint import (
     make_stubs,
     mark_numbers,
     output_node,
+    output_values,
     placeholder_positions,
     saved_placeholders,
     shape_env_of,
@@ -38,8 +38,7 @@ class LowtidePartitioner(CustomPartitionerFn):
 
     Args:
         identity: Identifies version and options in torch's cache keys.
-        num_model_outputs: Outputs of the graph that dynamo captured.
-        num_model_inputs: Inputs of that graph.
+        num_model_inputs: Inputs of the graph that dynamo captured.
         numbers: Positions of those inputs that wrap a plain number in each call.
         compile_joint: Makes the two compiled callables of the lowered graphs.
         state_value: An example of the opaque state, for the stub's metadata.
@@ -49,14 +48,12 @@ class LowtidePartitioner(CustomPartitionerFn):
         self,
         identity: str,
         *,
-        num_model_outputs: int,
         num_model_inputs: int,
         numbers: Collection[int],
         compile_joint: Callable[[Joint], tuple[Any, Any]],
         state_value: Callable[[], Any],
     ) -> None:
         self._identity = identity
-        self._num_model_outputs = num_model_outputs
         self._num_model_inputs = num_model_inputs
         self._numbers = numbers
         self._compile_joint = compile_joint
@@ -94,13 +91,11 @@ class LowtidePartitioner(CustomPartitionerFn):
         static: Sequence[int] | None,
         shape_env: Any,
     ) -> Joint:
-        context = TracingContext.try_get()
-        metadata = context.fw_metadata if context is not None else None
-        mutated = metadata.num_mutated_inp_runtime_indices if metadata is not None else 0
-        outputs = list(output_node(forward).args[0])  # type: ignore[arg-type]
+        outputs = output_values(forward)
         saved = saved_placeholders(forward, backward, num_forward_outputs)
+        # How many of the outputs are mutated inputs is not known yet; they keep their strides with the others.
         output_node(forward).meta["user_visible_output_idxs"] = [
-            i for i in range(mutated, mutated + self._num_model_outputs) if isinstance(outputs[i], fx.Node)
+            i for i in range(num_forward_outputs) if isinstance(outputs[i], fx.Node)
         ]
         output_node(backward).meta["user_visible_output_idxs"] = []
         inputs, positions = _placeholder_values(forward), placeholder_positions(forward)
@@ -132,9 +127,10 @@ def _restride(
         if node.op != "placeholder":
             continue
         value, wanted = node.meta["val"], strides.get(node.name)
+        fake: Any = value
         if isinstance(value, torch.Tensor) and wanted is not None and not _same_stride(value, wanted):
             symbolic = [int(s) if s.is_Integer else shape_env.create_symintnode(s, hint=None) for s in wanted]
-            with value.fake_mode, shape_env.suppress_guards():  # type: ignore[attr-defined]
+            with fake.fake_mode, shape_env.suppress_guards():  # type: ignore[attr-defined]
                 value = value.as_strided(value.size(), symbolic)
         values.append(value)
     return values

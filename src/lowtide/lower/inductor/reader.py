@@ -7,6 +7,9 @@ from kernel argument types, never from the text; the text is only checked agains
 Control flow (cond, while) and sub-graphs are not handled: `UnsupportedGraphError`.
 """
 
+# Inductor's internals are untyped or typed for its own use; what they are is held by tests on every torch version.
+# pyright: reportAttributeAccessIssue=false, reportPrivateImportUsage=false
+
 import re
 from collections.abc import Iterable
 from typing import Any

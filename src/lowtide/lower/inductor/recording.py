@@ -6,6 +6,9 @@ writer. `RecordedLine` ties the two, and `GraphReader` (reader.py) turns them in
 graph's virtualized state is still active.
 """
 
+# Inductor's internals are untyped or typed for its own use; what they are is held by tests on every torch version.
+# pyright: reportAttributeAccessIssue=false, reportPrivateImportUsage=false
+
 import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -110,7 +113,7 @@ def recording() -> Iterator[Callable[[], GraphRecord]]:
         module = compile_to_module(self)
         record: GraphRecord = self.wrapper_code.graph_record
         record.module = module.__dict__
-        with open(module.__file__) as file:
+        with open(str(module.__file__)) as file:
             record.source = file.read()
         records.append(record)
         return module

@@ -5,6 +5,7 @@ torch found equal to others while it lowered are written in those others.
 """
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import sympy
 from torch.utils._sympy.numbers import int_oo
@@ -70,9 +71,10 @@ class SizeTable:
 
         torch learns such equations while it lowers, so that sizes written down early may still have the symbol.
         """
-        while not self.replacements.keys().isdisjoint(value.free_symbols):
-            value = value.xreplace(self.replacements)
-        return value
+        replaced: Any = value
+        while not self.replacements.keys().isdisjoint(replaced.free_symbols):
+            replaced = replaced.xreplace(self.replacements)
+        return replaced
 
     def _unknown(self, value: sympy.Expr) -> str:
         if value in self.unknown:
@@ -87,7 +89,7 @@ class SizeTable:
             )
         name = f"x{len(self.unknown)}"
         self.unknown[value] = name
-        ranges = {s: self._sympy_range(str(s)) for s in value.free_symbols}
+        ranges: Any = {s: self._sympy_range(str(s)) for s in value.free_symbols}
         bound = bound_sympy(value, ranges)
         self.unknown_ranges[name] = (_integer(bound.lower), _integer(bound.upper))
         self.bindings.append(DimBinding(name, "", None, code=f"int({size_code(value)})"))
