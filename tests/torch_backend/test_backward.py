@@ -121,6 +121,27 @@ def test_output_changed_in_place_before_backward_is_an_error_where_backward_read
         y.sum().backward()
 
 
+@pytest.mark.parametrize(
+    "function",
+    [lambda x: x.exp().view(2, -1), lambda x: x.exp().t(), lambda x: (x.exp(), x.exp().view(-1))[1]],
+    ids=["view", "transpose", "one of two"],
+)
+def test_output_that_is_a_view_of_what_backward_reads_is_watched_too(function):
+    x = torch.randn(4, 8, requires_grad=True)
+    call = compile_lowtide(function)
+    (expected,) = torch.autograd.grad(function(x).square().sum(), x)
+    (actual,) = torch.autograd.grad(call(x).square().sum(), x)
+    torch.testing.assert_close(actual, expected, rtol=1e-5, atol=1e-5)
+    y = call(x)
+    y.detach().mul_(0.0)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.sum().backward()
+    z = call(x)
+    z.mul_(2.0)  # autograd records a change of what it handed out, as for any other tensor
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        z.sum().backward()
+
+
 def test_output_changed_in_place_where_backward_does_not_read_it():
     model = seeded(Mlp)
     call = compile_lowtide(model)

@@ -96,3 +96,31 @@ def test_options_of_inductor_take_effect():
     call = compile_lowtide(model, options={"post_grad_custom_post_pass": note})
     call(torch.randn(3, 8)).sum().backward()
     assert len(seen) == 2, "once for forward and once for backward"
+
+
+def test_the_aten_lowering_keeps_autograds_promises():
+    model = seeded(Mlp)
+    call = compile_lowtide(model, options={"lowering": "aten", "fallback": False})
+    x = torch.randn(5, 8, requires_grad=True)
+    expected = torch.autograd.grad(model(x).square().sum(), [x, *model.parameters()])
+    loss = call(x).square().sum()
+    for keep in (True, False):
+        actual = torch.autograd.grad(loss, [x, *model.parameters()], retain_graph=keep)
+        torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-5)
+    with pytest.raises(RuntimeError, match="backward through the graph a second time"):
+        loss.backward()
+    loss = call(x).sum()
+    with torch.no_grad():
+        x.add_(1.0)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()
+    (gradient,) = torch.autograd.grad(call(x).sum(), x, create_graph=True)
+    with pytest.raises(RuntimeError, match="double backward"):
+        torch.autograd.grad(gradient.square().sum() + x.sum(), x)
+    with torch.no_grad():
+        torch.testing.assert_close(call(x), model(x), rtol=1e-5, atol=1e-5)
+
+
+def test_an_unknown_lowering_is_an_error():
+    with pytest.raises(torch._dynamo.exc.BackendCompilerFailed, match="no such lowering"):
+        compile_lowtide(seeded(Mlp), options={"lowering": "atn"})(torch.randn(3, 8))

@@ -25,6 +25,7 @@ from lowtide.lower.joint import (
     assemble_program,
     canonical_hints,
     compile_title,
+    compiled_forward,
     make_stubs,
     mark_numbers,
     numbers_passed_as_tensors,
@@ -112,7 +113,7 @@ class _Compiler:
 
     def forward(self, graph: fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
         """The compiled form of a forward stub."""
-        return _boxed(graph.meta[FORWARD_KEY].code)
+        return _boxed(compiled_forward(graph))
 
     def backward(self, graph: fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
         """The compiled form of a backward stub."""

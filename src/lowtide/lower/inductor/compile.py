@@ -28,6 +28,7 @@ from lowtide.lower.joint import (
     assemble_program,
     canonical_hints,
     compile_title,
+    compiled_forward,
     mark_numbers,
     numbers_passed_as_tensors,
     placeholder_positions,
@@ -78,7 +79,7 @@ def compile_with_inductor(
 
     def inner_compile(graph: torch.fx.GraphModule, inputs: Sequence[Any], **kwargs: Any) -> Any:
         if FORWARD_KEY in graph.meta:
-            code = graph.meta[FORWARD_KEY].code
+            code = compiled_forward(graph)
         elif BACKWARD_KEY in graph.meta:
             return graph.meta[BACKWARD_KEY].code
         elif kwargs.get("is_inference"):

@@ -6,12 +6,13 @@ a tensor without elements that depends on every input that needs a gradient: aut
 only where it can see such a tensor among the saved ones. The compiled form of a stub travels in its metadata.
 """
 
+import dataclasses
 import operator
 from typing import Any
 
 import torch
 import torch.fx as fx
-from torch._guards import CompileContext
+from torch._guards import CompileContext, TracingContext
 from torch.utils import _pytree as pytree
 
 from lowtide.lower.joint.errors import UnsupportedGraphError
@@ -95,6 +96,28 @@ def make_stubs(
         gradients.append(item)
     back.output(tuple(gradients))
     return fx.GraphModule(torch.nn.Module(), graph), fx.GraphModule(torch.nn.Module(), back)
+
+
+def compiled_forward(stub: fx.GraphModule) -> Any:
+    """The compiled callable of a forward stub, at the time when AOTAutograd asks for it.
+
+    AOTAutograd replaces an output that is a view of an activation by one with a version counter of its own, so that a
+    change in place of what the caller holds would not be seen by the state, which shares that storage. The outputs of
+    a program are no views for autograd, so they are told to be handed out themselves.
+    """
+    context = TracingContext.try_get()
+    metadata: Any = None if context is None else context.fw_metadata
+    if metadata is not None and metadata.num_unsafe_view_outputs:
+        kinds = type(metadata.output_info[0].output_type)
+        metadata.output_info = [
+            dataclasses.replace(info, output_type=kinds.non_alias)
+            if info.output_type is kinds.unsafe_view_alias
+            else info
+            for info in metadata.output_info
+        ]
+        metadata.unsafe_view_out_indices = []
+        metadata.num_unsafe_view_outputs = 0
+    return stub.meta[FORWARD_KEY].code
 
 
 def take_state(args: list[Any]) -> tuple[Any, list[Any]]:
