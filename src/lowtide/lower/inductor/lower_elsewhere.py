@@ -13,6 +13,7 @@ import torch
 import torch._functorch.config as functorch_config
 import torch.fx as fx
 from torch._dynamo.exc import Unsupported
+from torch._inductor import sizevars
 from torch._inductor.compile_fx import compile_fx
 
 from lowtide.errors import LowtideError
@@ -138,7 +139,7 @@ class _Backend:
         def inner_compile(graph: fx.GraphModule, inputs: Sequence[Any], **kwargs: Any) -> Any:
             retarget_graph(graph, DEVICE)
             positions = placeholder_positions(graph)
-            with pretended_device(self._card), canonical_hints(shape_env_of(graph)):
+            with pretended_device(self._card), canonical_hints(shape_env_of(graph), (sizevars,)):
                 record = lower_graph(
                     graph,
                     placeholder_values(graph),
