@@ -204,8 +204,21 @@ def test_backward_leaves_saved_storage_alone_when_it_may_run_again() -> None:
         .backward_output("e")
         .build()
     )
-    assert choose_in_place(program, across_boundary=True) == {"d": "a"}
-    assert choose_in_place(program, across_boundary=False) == {}
+    assert choose_in_place(program, across_boundary=True) == {"d": "a", "e": "a"}
+    assert choose_in_place(program, across_boundary=False) == {"e": "d"}
+
+
+def test_a_smaller_value_does_not_take_over_a_larger_storage() -> None:
+    program = (
+        ProgramBuilder("bias")
+        .dim("n", 2, 64)
+        .input("x", ["n", 4])
+        .statement("f", reads=["x"], defines={"a": ["n", 4]})
+        .statement("sum", reads=["a"], defines={"b": [1, 4]}, may_reuse=[("b", "a")])
+        .forward_output("b")
+        .build()
+    )
+    assert choose_in_place(program) == {}
 
 
 def test_sizes_are_read_from_arguments_and_derived_from_others() -> None:

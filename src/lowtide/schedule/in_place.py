@@ -2,11 +2,12 @@ r"""Chooses which values take over the storage of an operand that dies in the sa
 
            step k           step k+1
     a  ----------.
-                  \ kernel permits it, a dies here, b fits
+                  \ kernel permits it, a dies here, b has the size of a
     b              '------------------
 
-While the statement runs only one of the two buffers exists, so its footprint drops by the smaller size. A
-choice never raises a footprint: the storage that b takes over would have been freed at this very step.
+While the statement runs only one of the two buffers exists, so its footprint drops by that size. A choice never
+raises a footprint: the storage that b takes over would have been freed at this very step, and a smaller b would keep
+all of it for as long as b lives (a bias gradient would pin a whole activation).
 """
 
 from collections.abc import Mapping
@@ -29,8 +30,8 @@ def choose_in_place(
     Returns:
         Buffer -> buffer whose storage it takes over; chains are possible.
 
-    Guarantee: every choice is permitted by the kernel, proved to fit for all sizes in the scope, and lowers
-        or keeps each footprint. Among several candidates an equal size is preferred; otherwise first come.
+    Guarantee: every choice is permitted by the kernel, proved to be of equal size for all sizes in the scope, and
+        lowers or keeps each footprint. Among several candidates the first is taken.
     Cost: O(statements + permissions) with one comparison per candidate that dies.
     """
     held = _held_buffers(program)
@@ -62,8 +63,6 @@ def choose_in_place(
                 if verdict is Verdict.EQUAL:
                     best = donor
                     break
-                if verdict is Verdict.LESS_EQUAL and best is None:
-                    best = donor
             if best is not None:
                 storage = root.get(best, best)
                 root[buffer] = storage
