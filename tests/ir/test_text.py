@@ -115,7 +115,7 @@ HEAD = "lowtide program 1\nname p\nlevel kernels\n"
         (HEAD + "dim n between 1 and 2", 4, "expected 'in'"),
         (HEAD + "relation n < m", 4, "expected an expression"),
         (HEAD + "assume nothing", 4, "expected a JSON string"),
-        (HEAD + "buffer a: borrowed on cpu, bytes 4", 4, "expected one of input, constant, tangent, intermediate"),
+        (HEAD + "buffer a: borrowed on cpu, bytes 4", 4, "expected one of input, number, constant, tangent"),
         (HEAD + "buffer a: input on cpu, bytes 4 +", 4, "expected an expression"),
         (HEAD + "buffer a: input on cpu, bytes __import__('os')", 4, "expected an expression"),
         (HEAD + "buffer 7: input on cpu, bytes 4", 4, "expected a name"),

@@ -86,7 +86,6 @@ class _Emitter:
     def __init__(self, program: Program) -> None:
         self.program = program
         self.last_use = self._last_uses()
-        self.holder: dict[str, str] = {}
         self.bound: set[str] = set()
         self.lines: list[str] = []
         self.body = 0
@@ -167,16 +166,16 @@ class _Emitter:
             self.bound.difference_update(done)
 
     def _define(self, statement: Statement, value: Value) -> None:
-        holder = self.holder.get(value.buffer)
         if not statement.allocates:
-            self.holder.setdefault(value.buffer, value.name)
             return
         shape, stride = _int_tuple(value.shape), _int_tuple(value.stride)
-        if holder is not None and holder in self.bound:
-            self.lines.append(f"    {value.name} = reinterpret_tensor({holder}, {shape}, {stride}, 0)")
-        else:
+        # Any value still there in this storage will do, a view included.
+        holder = next((name for name in self.program.values_in(value.buffer) if name in self.bound), None)
+        if holder is None:
             self.lines.append(f"    {value.name} = {self._allocation(value, shape, stride)}")
-        self.holder[value.buffer] = value.name
+            return
+        distance = render_python(value.offset - self.program.values[holder].offset)
+        self.lines.append(f"    {value.name} = reinterpret_tensor({holder}, {shape}, {stride}, {distance})")
 
     def _allocation(self, value: Value, shape: str, stride: str) -> str:
         buffer = self.program.buffers[value.buffer]

@@ -43,30 +43,38 @@ def choose_in_place(
         if statement.phase is Phase.FORWARD
         for name in statement.defines
     }
+    values, born = program.values, set[str]()
     for step, statement in enumerate(program.statements):
+        permitted = frozenset(statement.may_reuse)
         taken: set[str] = set()
-        for defined in statement.defines:
-            buffer = program.values[defined].buffer
-            best: str | None = None
-            for wanted, read in statement.may_reuse:
-                donor = program.values[read].buffer
+        for buffer in dict.fromkeys(values[name].buffer for name in statement.defines):
+            if buffer in born:  # another value in storage that is there already
+                continue
+            born.add(buffer)
+            if not statement.allocates:  # the storage comes with the call
+                continue
+            new = [name for name in statement.defines if values[name].buffer == buffer]
+            for _, read in statement.may_reuse:
+                donor = values[read].buffer
                 storage = root.get(donor, donor)
-                if wanted != defined or storage in taken or donor in held or storage in held:
+                if storage in taken or donor in held or storage in held:
                     continue
                 if program.buffers[storage].kind is not BufferKind.INTERMEDIATE or last[donor] != step:
                     continue
                 if statement.phase is Phase.BACKWARD and not across_boundary and storage in born_forward:
                     continue
-                verdict = compare(
-                    program.buffers[buffer].size, program.buffers[storage].size, program.scope, tally=tally
-                ).verdict
-                if verdict is Verdict.EQUAL:
-                    best = donor
+                inside = [n for n in statement.reads if root.get(values[n].buffer, values[n].buffer) == storage]
+                if any(n in statement.writes or (name, n) not in permitted for n in inside for name in new):
+                    continue
+                if (
+                    compare(
+                        program.buffers[buffer].size, program.buffers[storage].size, program.scope, tally=tally
+                    ).verdict
+                    is Verdict.EQUAL
+                ):
+                    root[buffer] = storage
+                    taken.add(storage)
                     break
-            if best is not None:
-                storage = root.get(best, best)
-                root[buffer] = storage
-                taken.add(storage)
     return root
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import torch._functorch.config as functorch_config
 import torch.fx as fx
 from torch._dynamo.backends.common import aot_autograd
+from torch._functorch import partitioners
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 
 from lowtide.lower.aten.decompositions import aten_decompositions
@@ -96,7 +97,7 @@ class _Compiler:
     ) -> tuple[fx.GraphModule, fx.GraphModule]:
         """Split a training graph, make the program, and return stubs."""
         num_forward_outputs: int = kwargs["num_fwd_outputs"]
-        with canonical_hints(shape_env_of(gm)):
+        with canonical_hints(shape_env_of(gm), (partitioners,)):
             forward, backward = min_cut_rematerialization_partition(gm, joint_inputs, compiler="inductor", **kwargs)
         outputs: Any = output_node(forward).args[0]
         saved = saved_placeholders(forward, backward, num_forward_outputs)

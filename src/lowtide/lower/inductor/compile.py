@@ -10,6 +10,7 @@ from typing import Any
 import sympy
 import torch
 import torch._functorch.config as functorch_config
+from torch._functorch import partitioners
 from torch._inductor import sizevars
 from torch._inductor.compile_fx import compile_fx, compile_fx_inner
 from torch._inductor.exc import InductorError
@@ -85,7 +86,7 @@ def compile_with_inductor(
             return graph.meta[BACKWARD_KEY].code
         elif kwargs.get("is_inference"):
             positions = placeholder_positions(graph)
-            with canonical_hints(shape_env_of(graph), (sizevars,)):
+            with canonical_hints(shape_env_of(graph), (partitioners, sizevars)):
                 record = lower_graph(
                     graph, inputs, static_input_idxs=kwargs.get("static_input_idxs", ()), is_inference=True
                 )

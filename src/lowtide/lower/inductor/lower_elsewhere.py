@@ -13,6 +13,7 @@ import torch
 import torch._functorch.config as functorch_config
 import torch.fx as fx
 from torch._dynamo.exc import Unsupported
+from torch._functorch import partitioners
 from torch._inductor import sizevars
 from torch._inductor.compile_fx import compile_fx
 
@@ -139,7 +140,7 @@ class _Backend:
         def inner_compile(graph: fx.GraphModule, inputs: Sequence[Any], **kwargs: Any) -> Any:
             retarget_graph(graph, DEVICE)
             positions = placeholder_positions(graph)
-            with pretended_device(self._card), canonical_hints(shape_env_of(graph), (sizevars,)):
+            with pretended_device(self._card), canonical_hints(shape_env_of(graph), (partitioners, sizevars)):
                 record = lower_graph(
                     graph,
                     placeholder_values(graph),

@@ -11,6 +11,7 @@ from typing import Any
 import sympy
 import torch
 import torch.fx as fx
+from torch._functorch import partitioners
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch._inductor import sizevars
 from torch._inductor.custom_graph_pass import CustomPartitionerFn
@@ -74,7 +75,7 @@ class LowtidePartitioner(CustomPartitionerFn):
         """Split `gm`, lower both halves and return stubs."""
         num_forward_outputs: int = kwargs["num_fwd_outputs"]
         shape_env = shape_env_of(gm)
-        with canonical_hints(shape_env, (sizevars,)):
+        with canonical_hints(shape_env, (partitioners, sizevars)):
             forward, backward = min_cut_rematerialization_partition(gm, joint_inputs, **kwargs)
             forward_stub, backward_stub = make_stubs(forward, backward, num_forward_outputs, self._state_value())
             static = kwargs.get("static_lifetime_input_indices")

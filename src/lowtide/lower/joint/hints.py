@@ -13,7 +13,6 @@ from unittest import mock
 
 import sympy
 import torch
-from torch._functorch import partitioners
 from torch.fx.experimental import symbolic_shapes
 
 _TYPICAL = 64
@@ -46,7 +45,7 @@ def canonical_hints(shape_env: Any, weighing: Sequence[ModuleType] = ()) -> Iter
         yield
         return
     with contextlib.ExitStack() as stack:
-        for module in (symbolic_shapes, partitioners, *weighing):
+        for module in (symbolic_shapes, *weighing):
             for name, change in ((_BASE, _weigh_expressions), (_OF_SYMINT, _weigh_symints)):
                 if hasattr(module, name):
                     stack.enter_context(mock.patch.object(module, name, change(getattr(module, name))))
