@@ -132,7 +132,7 @@ def _restride(
         fake: Any = value
         if isinstance(value, torch.Tensor) and wanted is not None and not _same_stride(value, wanted):
             symbolic = [int(s) if s.is_Integer else shape_env.create_symintnode(s, hint=None) for s in wanted]
-            with fake.fake_mode, shape_env.suppress_guards():  # type: ignore[attr-defined]
+            with fake.fake_mode, shape_env.suppress_guards():
                 value = value.as_strided(value.size(), symbolic)
         values.append(value)
     return values
