@@ -94,3 +94,46 @@ def test_several_programs_are_told_one_by_one() -> None:
     explanation = lowtide.explain(model)
     assert sorted(p.kind for p in explanation.programs) == ["inference", "training"]
     assert explanation.peak == next(p.peak for p in explanation.programs if p.kind == "training")
+
+
+def test_a_workspace_without_formula_is_named_and_its_bytes_are_measured() -> None:
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    model: nn.Module = torch.compile(nn.Conv2d(4, 8, 3), backend="lowtide", dynamic=True, options=ATEN)  # type: ignore[assignment]
+    batch: dict[int, Tensor] = {n: torch.randn(n, 4, 9, 9) for n in (2, 5)}
+
+    def step(images: Tensor) -> Tensor:
+        loss = model(images).square().sum()
+        loss.backward()
+        return loss
+
+    step(batch[2])
+    (program,) = lowtide.explain(model).programs
+    assert program.dimensions[0] == "batch"
+    sizes = {**dict.fromkeys(program.dimensions, 9), "batch": 5}
+    fact = program.peak_at(**sizes)
+    with lowtide.record_step() as recorded:
+        model.zero_grad(set_to_none=True)
+        step(batch[2])
+    assert "convolution_backward" in " ".join(program.assumptions)
+    assert "no formula: measured" in str(program)
+    assert any("convolution_backward" in b.name for b in fact.workspace)
+    assert recorded.predict(sizes).probed == ("aten.convolution_backward.default",)
+
+
+def test_graphs_on_torchs_own_path_are_listed_with_the_reason() -> None:
+    torch._dynamo.reset()
+
+    def branching(x: Tensor) -> Tensor:
+        return torch.cond(x.sum() > 0, lambda v: v.sin(), lambda v: v.cos(), (x,))
+
+    call = torch.compile(branching, backend="lowtide", dynamic=True, options=ATEN)
+    with pytest.warns(lowtide.FallbackWarning):
+        call(torch.randn(3, 8))
+    explanation = lowtide.explain(call)
+    assert explanation.programs == ()
+    (fallback,) = explanation.fallbacks
+    assert "Found:" in fallback.reason
+    assert fallback.reason in str(explanation)
+    with pytest.raises(lowtide.LowtideError, match="fallbacks 1"):
+        explanation.peak  # noqa: B018

@@ -13,12 +13,16 @@ from lowtide.errors import LowtideError
 if TYPE_CHECKING:
     from lowtide.explanation import Explanation, explain
     from lowtide.runtime.meter import MeasuredPeak, MemoryTimeline, measure_peak
-    from lowtide.runtime.step import Step, record_step
+    from lowtide.runtime.recorder import record_step
+    from lowtide.runtime.registry import Fallback, FallbackWarning
+    from lowtide.runtime.step import Step
 
 __version__ = "0.1.0.dev0"
 
 __all__ = [
     "Explanation",
+    "Fallback",
+    "FallbackWarning",
     "LowtideError",
     "MeasuredPeak",
     "MemoryTimeline",
@@ -37,7 +41,9 @@ _LOADED_ON_FIRST_USE = {
     "MemoryTimeline": "lowtide.runtime.meter",
     "measure_peak": "lowtide.runtime.meter",
     "Step": "lowtide.runtime.step",
-    "record_step": "lowtide.runtime.step",
+    "record_step": "lowtide.runtime.recorder",
+    "Fallback": "lowtide.runtime.registry",
+    "FallbackWarning": "lowtide.runtime.registry",
 }
 
 

@@ -6,14 +6,15 @@ named dimensions, what is live there at given sizes, and what was assumed.
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from lowtide.analysis import MemoryProfile, PeakFact, memory_profile
 from lowtide.capture import find_backend
 from lowtide.errors import LowtideError
 from lowtide.ir import Program, Statement
-from lowtide.runtime.registry import compiled_programs
+from lowtide.runtime.probe import Probe, measure_unknown_workspace
+from lowtide.runtime.registry import Fallback, compiled_programs
 from lowtide.runtime.step import MissingSizeError, size_deriver
 from lowtide.symbolic import Expr, Scope, const, dim, render, substitute
 
@@ -34,7 +35,7 @@ class PeakTerm:
         op: What it calls.
         origin: The line of the model it comes from; empty when not known.
         formula: Its footprint in bytes, in named dimensions, workspace by name.
-        workspace: Name -> formula in bytes of the workspaces that `formula` names.
+        workspace: Name -> formula of each workspace that `formula` names, or that it has none and is measured.
     """
 
     statement: str
@@ -55,6 +56,7 @@ class ProgramExplanation:
         terms: The peak is the largest of these at every combination of the sampled sizes, smallest scope first.
         assumptions: What the prediction takes for granted.
         program: The program itself, as it runs.
+        probe: Measures the statements whose workspace has no formula; None where the program has no kernels.
     """
 
     name: str
@@ -63,10 +65,14 @@ class ProgramExplanation:
     terms: tuple[PeakTerm, ...]
     assumptions: tuple[str, ...]
     program: Program
+    probe: Probe | None = field(default=None, repr=False)
 
     @property
     def peak_expression(self) -> Expr:
-        """The predicted peak in bytes for every size in the scope, in the program's own variables. Exact."""
+        """The predicted peak in bytes for every size in the scope, in the program's own variables.
+
+        Exact, but for workspaces without a formula, which `assumptions` names and this leaves out.
+        """
         return _profile(self.program).peak
 
     @property
@@ -84,9 +90,14 @@ class ProgramExplanation:
         Raises:
             MissingSizeError: If a dimension is left out.
 
-        Guarantee: exact, but for workspaces that `assumptions` names as unknown.
+        Guarantee: exact. A workspace without a formula is measured by running its call alone, once per sizes; without
+            a `probe` it is left out.
         """
-        return _profile(self.program).peak_at(_valuation(self.program, sizes))
+        profile, valuation = _profile(self.program), _valuation(self.program, sizes)
+        if self.probe is None:
+            return profile.peak_at(valuation)
+        everything = range(len(self.program.statements))
+        return profile.peak_at(valuation, measure_unknown_workspace(profile, self.probe, valuation, everything))
 
     def __str__(self) -> str:
         """A few lines for people."""
@@ -95,16 +106,22 @@ class ProgramExplanation:
         for term in self.terms:
             where = f" at {term.origin}" if term.origin else ""
             lines.append(f"  peak candidate: {term.formula} bytes, in {term.statement} {term.op[:60]}{where}")
-            lines.extend(f"    {name} = {formula} bytes" for name, formula in term.workspace.items())
+            lines.extend(f"    {name} = {formula}" for name, formula in term.workspace.items())
         lines.extend(f"  assumed: {assumption}" for assumption in self.assumptions)
         return "\n".join(lines)
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What `explain` found: one entry per program, oldest first."""
+    """What `explain` found.
+
+    Attributes:
+        programs: One entry per program, oldest first.
+        fallbacks: The graphs that run on torch's own path, of which nothing is promised, and why.
+    """
 
     programs: tuple[ProgramExplanation, ...]
+    fallbacks: tuple[Fallback, ...] = ()
 
     @property
     def peak(self) -> str:
@@ -120,16 +137,18 @@ class Explanation:
         chosen = training or list(self.programs)
         if len(chosen) != 1:
             raise LowtideError(
-                "One formula was asked for, but the model runs as several programs.",
-                found=f"programs {', '.join(p.name for p in chosen)}",
+                "One formula was asked for, but the model does not run as one program.",
+                found=f"programs {', '.join(p.name for p in chosen) or 'none'}; fallbacks {len(self.fallbacks)}",
                 where="lowtide.explain(...)",
-                fix="look at .programs one by one, or record a whole step with lowtide.record_step()",
+                fix="look at .programs and .fallbacks one by one, or record a whole step with lowtide.record_step()",
             )
         return chosen[0]
 
     def __str__(self) -> str:
         """All programs, for people."""
-        return "\n".join(str(program) for program in self.programs)
+        parts = [str(program) for program in self.programs]
+        parts += [f"{fallback.title} (on torch's own path)\n  {fallback.reason}" for fallback in self.fallbacks]
+        return "\n".join(parts)
 
 
 def explain(compiled: Any) -> Explanation:
@@ -140,7 +159,7 @@ def explain(compiled: Any) -> Explanation:
             have been called once: torch compiles at the first call.
 
     Returns:
-        One explanation per program compiled so far.
+        One explanation per program compiled so far, and the graphs that lowtide does not run.
 
     Raises:
         NothingCompiledError: If `compiled` was not made by torch.compile with this backend, or was not called yet.
@@ -149,18 +168,19 @@ def explain(compiled: Any) -> Explanation:
     """
     backend = find_backend(compiled)
     programs = () if backend is None else compiled_programs.programs_of(backend)
-    if not programs:
+    fallbacks = () if backend is None else compiled_programs.fallbacks_of(backend)
+    if not programs and not fallbacks:
         raise NothingCompiledError(
             "There is no program to explain.",
             found=f"a {type(compiled).__name__}, {'not compiled' if backend is None else 'without programs'}",
             where="lowtide.explain(...)",
             fix='call the model once after torch.compile(model, backend="lowtide", dynamic=True)',
         )
-    return Explanation(tuple(explain_program(executable.program) for executable in programs))
+    return Explanation(tuple(explain_program(e.program, e.probe) for e in programs), fallbacks)
 
 
-def explain_program(program: Program) -> ProgramExplanation:
-    """Explain one program."""
+def explain_program(program: Program, probe: Probe | None = None) -> ProgramExplanation:
+    """Explain one program; `probe` measures statements whose workspace has no formula."""
     entry = [b.dim for b in program.entry_dims if not b.code]
     shown = [d for d in (*entry, *sorted(program.run_time_dims)) if d in _used(program)]
     return ProgramExplanation(
@@ -170,6 +190,7 @@ def explain_program(program: Program) -> ProgramExplanation:
         terms=_peak_terms(program),
         assumptions=program.assumptions + _standing_assumptions(program),
         program=program,
+        probe=probe,
     )
 
 
@@ -246,13 +267,18 @@ def _within(scope: Scope, variable: str) -> Sequence[int]:
 
 def _term(program: Program, footprint: Expr, statement: Statement) -> PeakTerm:
     names = {variable: dim(name) for variable, name in program.dim_names.items()}
-    known = {w.name.replace(" ", "_"): w.size for w in statement.workspace if w.size is not None}
+    known = {_bracketed(w.name): w.size for w in statement.workspace if w.size is not None}
+    unknown = {_bracketed(w.name): "no formula: measured" for w in statement.workspace if w.size is None}
     rest = footprint - sum(known.values(), start=const(0))
-    formula = " + ".join([render(substitute(rest, names)), *(f"[{name}]" for name in known)])
+    formulas = {name: f"{render(substitute(size, names))} bytes" for name, size in known.items()}
     return PeakTerm(
         statement=statement.name,
         op=statement.op,
         origin=statement.origin,
-        formula=formula,
-        workspace={f"[{name}]": render(substitute(size, names)) for name, size in known.items()},
+        formula=" + ".join([render(substitute(rest, names)), *known, *unknown]),
+        workspace={**formulas, **unknown},
     )
+
+
+def _bracketed(workspace: str) -> str:
+    return f"[{workspace.replace(' ', '_')}]"

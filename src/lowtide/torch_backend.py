@@ -24,14 +24,10 @@ from lowtide.options import Options
 from lowtide.plan import Plan, apply_plan, plan_from_json, plan_to_json
 from lowtide.runtime.emit import Emitted, emit_program
 from lowtide.runtime.executable import Executable
-from lowtide.runtime.registry import Fallback, compiled_programs
+from lowtide.runtime.registry import Fallback, FallbackWarning, compiled_programs
 from lowtide.runtime.saved_hooks import HookedCalls, Lazy, saved_tensor_hooks_are_active
 from lowtide.runtime.state import SavedState, graph_is_kept
 from lowtide.schedule import choose_in_place
-
-
-class FallbackWarning(UserWarning):
-    """A graph runs on torch's own path: right, but with no promise about its memory."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -113,7 +109,8 @@ class _Compilation:
             load=_load,
             keep_graph=graph_is_kept,
             state_value=_empty_state,
-            identity=f"lowtide {__version__} {source_digest()}",
+            # Workspace formulas depend on the processor, which torch's cache key leaves out for some graphs.
+            identity=f"lowtide {__version__} {source_digest()} {torch.backends.cpu.get_cpu_capability()}",
         )
         with compiled_programs.collecting(self.owner):
             if self.lowering == "aten":

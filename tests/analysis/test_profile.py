@@ -63,6 +63,20 @@ def test_views_run_time_sizes_workspace_and_tangents():
     ]
     assert profile.unknown_workspace == (("exp", "library"),)
     assert profile.footprint(3) == parse("8*batch*seq + 4*kept")
+
+
+def test_workspace_of_unknown_size_counts_where_its_bytes_are_given():
+    profile = memory_profile(everything())
+    sizes = {"batch": 2, "seq": 3, "kept": 4}
+    without, given = profile.at(sizes), profile.at(sizes, {("exp", "library"): 7000})
+    assert (given - without).tolist() == [0, 0, 0, 0, 7000, 0]
+    fact = profile.peak_at(sizes, {("exp", "library"): 7000})
+    assert (fact.bytes, fact.statement) == (int(without[4]) + 7000, "exp")
+    assert "library" in {workspace.name for workspace in fact.workspace}
+    assert profile.peak_at(sizes).bytes == max(without)
+
+
+def test_live_ranges_of_views_run_time_sizes_and_tangents():
     assert live_ranges(everything()) == {
         "h": LiveRange(0, 6),
         "picked": LiveRange(3, 6),

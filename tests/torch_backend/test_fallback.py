@@ -5,11 +5,11 @@ import torch
 from torch import nn
 from torch.testing._internal.two_tensor import TwoTensor
 
+from lowtide import FallbackWarning
 from lowtide.capture import find_backend
 from lowtide.errors import LowtideError
 from lowtide.lower.joint import UnsupportedGraphError
 from lowtide.runtime.registry import compiled_programs
-from lowtide.torch_backend import FallbackWarning
 from tests.torch_backend.pairs import NON_LEAF_WARNING, Mlp, assert_bitwise, compile_lowtide, seeded
 
 

@@ -7,10 +7,10 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
+from lowtide import FallbackWarning
 from lowtide.capture import find_backend
 from lowtide.lower.joint import UnsupportedGraphError
 from lowtide.runtime.registry import compiled_programs
-from lowtide.torch_backend import FallbackWarning
 from tests.torch_backend.pairs import Mlp, assert_bitwise, assert_trains_like_torch_compile, compile_lowtide, seeded
 
 

@@ -10,7 +10,7 @@ product with the values of the monomials.
     step 1             48        8192
     step 2             48        4096
 
-A workspace of unknown size is not in the numbers; `unknown_workspace` names it.
+A workspace of unknown size is not in the numbers, unless its bytes are given; `unknown_workspace` names it.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class PeakFact:
         step: The first step that has it; -1 for a program without statements.
         statement: Name of the statement that runs in that step; empty for a program without statements.
         buffers: The buffers live in that step, largest first.
-        workspace: The workspace of known size of that step, largest first.
+        workspace: The workspace of that step whose size is known or was given, largest first.
     """
 
     bytes: int
@@ -106,11 +106,12 @@ class MemoryProfile:
         """The footprints of all steps, in bytes. Exact. Cost: O(steps x terms), at each access."""
         return tuple(self._expr(row) for row in self._rows)
 
-    def at(self, valuation: Mapping[str, int]) -> Integers:
+    def at(self, valuation: Mapping[str, int], measured: Mapping[tuple[str, str], int] | None = None) -> Integers:
         """Return the footprints of all steps at one valuation.
 
         Args:
             valuation: An integer for each dimension variable that occurs in a size.
+            measured: Bytes of workspace of unknown size, by its entry in `unknown_workspace`; counted where given.
 
         Returns:
             Bytes for each step, shape (steps,), int64. Exact.
@@ -120,6 +121,15 @@ class MemoryProfile:
 
         Cost: one evaluation of each distinct monomial and one matrix product; no loop over the steps.
         """
+        footprints = self._known_at(valuation)
+        if measured:
+            steps = {self.program.statements[number].name: step for step, number in enumerate(self.order)}
+            footprints = footprints.copy()
+            for (statement, _), size in measured.items():
+                footprints[steps[statement]] += size
+        return footprints
+
+    def _known_at(self, valuation: Mapping[str, int]) -> Integers:
         if not self._cache.evaluators:
             self._cache.evaluators.append(compile_batch([Expr({monomial: 1}) for monomial in self._monomials]))
         values = self._cache.evaluators[0].integers_at(valuation)
@@ -152,15 +162,19 @@ class MemoryProfile:
             self._cache.peaks.append(peak_of_rows(self._monomials, self._rows, self.program.scope))
         return self._cache.peaks[0]
 
-    def peak_at(self, valuation: Mapping[str, int]) -> PeakFact:
+    def peak_at(self, valuation: Mapping[str, int], measured: Mapping[tuple[str, str], int] | None = None) -> PeakFact:
         """Find the predicted peak at one valuation, and what is live there.
+
+        Args:
+            valuation: As for `at`.
+            measured: As for `at`.
 
         Raises:
             FootprintOverflowError: If a footprint needs more than 63 bits.
 
         Cost: that of `at`, plus one evaluation for each buffer live at the peak.
         """
-        footprints = self.at(valuation)
+        footprints = self.at(valuation, measured)
         if not len(footprints):
             return PeakFact(0, -1, "", (), ())
         step = int(footprints.argmax())
@@ -175,6 +189,8 @@ class MemoryProfile:
             for known in statement.workspace
             if known.size is not None
         ]
+        given = (measured or {}).items()
+        workspace += [LiveBytes(name, size) for (at, name), size in given if at == statement.name]
         return PeakFact(
             bytes=int(footprints[step]),
             step=step,

@@ -10,8 +10,9 @@ from lowtide.runtime.emit import Emitted, emit_sizes
 from lowtide.runtime.link import link_to
 from lowtide.runtime.load import load_functions
 from lowtide.runtime.probe import probe_workspace
+from lowtide.runtime.recorder import active_recorder
 from lowtide.runtime.state import SavedState
-from lowtide.runtime.step import CallKind, active_recorder
+from lowtide.runtime.step import CallKind
 
 
 class Executable:

@@ -26,7 +26,7 @@ def link_to(args: Iterable[Any]) -> torch.Tensor:
 
     Holds the graph of the arguments alive, as the output of forward does, and no tensor.
 
-    Cost: a few microseconds, and linear in the arguments.
+    Cost: linear in the arguments.
     """
     with torch.enable_grad():
         link: torch.Tensor = _Link.apply(*[a for a in args if isinstance(a, torch.Tensor) and a.requires_grad])

@@ -6,15 +6,44 @@ call once on made-up operands of the right shapes tells them. The number is a me
 term of a prediction for the program, and is reported as such.
 """
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
 
 import torch
 
+from lowtide.analysis import MemoryProfile
 from lowtide.ir import Program, Statement, Value
 from lowtide.runtime.load import load_functions
 from lowtide.runtime.meter import measure_peak
 from lowtide.symbolic import evaluate
+
+Probe: TypeAlias = Callable[[Statement, Mapping[str, int]], int]
+"""Measures the workspace of a statement at given sizes, in bytes."""
+
+
+def measure_unknown_workspace(
+    profile: MemoryProfile, probe: Probe, valuation: Mapping[str, int], statements: range
+) -> dict[tuple[str, str], int]:
+    """Measure what a profile cannot count: the workspaces without a formula.
+
+    Args:
+        profile: Profile in program order.
+        probe: Measures one statement.
+        valuation: An integer for every dimension variable.
+        statements: Indices of the statements that run.
+
+    Returns:
+        (statement, workspace) -> bytes, as `MemoryProfile.at` takes them.
+    """
+    unknown = set(profile.unknown_workspace)
+    measured: dict[tuple[str, str], int] = {}
+    for statement in profile.program.statements[statements.start : statements.stop] if unknown else ():
+        names = [w.name for w in statement.workspace if (statement.name, w.name) in unknown]
+        if names:
+            known = sum(evaluate(w.size, valuation) for w in statement.workspace if w.size is not None)
+            # A statement has one workspace without formula: that of its one library call.
+            measured[statement.name, names[0]] = max(0, probe(statement, valuation) - known)
+    return measured
 
 
 def probe_workspace(

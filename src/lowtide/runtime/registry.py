@@ -9,6 +9,10 @@ from dataclasses import dataclass, field
 from lowtide.runtime.executable import Executable
 
 
+class FallbackWarning(UserWarning):
+    """A graph runs on torch's own path: right, but with no promise about its memory."""
+
+
 @dataclass(frozen=True, slots=True)
 class Fallback:
     """A graph that runs on torch's own path.

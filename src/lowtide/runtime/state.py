@@ -13,7 +13,7 @@ from torch._C._autograd import _get_current_graph_task_keep_graph
 from torch._library.opaque_object import register_opaque_type
 from torch._opaque_base import OpaqueBase
 
-from lowtide.runtime.step import active_recorder
+from lowtide.runtime.recorder import active_recorder
 
 Backward = Callable[[list[Any], tuple[int, ...], list[Any]], list[Any]]
 

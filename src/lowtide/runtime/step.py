@@ -16,25 +16,22 @@ sizes has the peak
 Bytes that no program allocates (eager operators between the calls, the optimizer) are not part of it.
 """
 
-import contextlib
-import weakref
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any
+from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 import torch
-from torch.multiprocessing.reductions import StorageWeakRef
 
 from lowtide.analysis import MemoryProfile, memory_profile
 from lowtide.errors import LowtideError
-from lowtide.ir import BufferKind, Output, Program, Statement
+from lowtide.ir import Program
 from lowtide.runtime.emit import emit_sizes
 from lowtide.runtime.load import load_functions
-from lowtide.symbolic import dim, evaluate
-
-Probe = Callable[[Statement, Mapping[str, int]], int]
+from lowtide.runtime.probe import Probe, measure_unknown_workspace
+from lowtide.symbolic import evaluate
 
 
 class CallKind(StrEnum):
@@ -57,7 +54,7 @@ class Held:
     buffer: str
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True)
 class CallRecord:
     """One call of a program in a step.
 
@@ -84,6 +81,28 @@ class CallRecord:
     tangents_shared: frozenset[str] = frozenset()
     alive: tuple[Held, ...] = ()
     own_outputs_alive: frozenset[str] = frozenset()
+
+    @property
+    def statements(self) -> range:
+        """Indices of the program's statements that this call runs."""
+        split, stop = self.program.first_backward, len(self.program.statements)
+        return range(split, stop) if self.kind is CallKind.BACKWARD else range(split)
+
+    @cached_property
+    def profile(self) -> MemoryProfile:
+        """The footprints of the program's statements, given what others hold during this call."""
+        held: bool | Collection[str] = True if self.kind is not CallKind.BACKWARD else self.own_outputs_alive
+        return memory_profile(
+            self.program,
+            outputs_held=held,
+            tangents_held=self.tangents_held - self.tangents_shared,
+            counted_elsewhere=self.tangents_shared,
+        )
+
+    @cached_property
+    def complete_sizes(self) -> Callable[[Mapping[str, int]], dict[str, int]]:
+        """See `size_deriver`."""
+        return size_deriver(self.program)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,32 +142,36 @@ class Step:
         Raises:
             MissingSizeError: If a variable is neither named, nor linked to an earlier call, nor a function of others.
 
-        Cost: linear in statements, and one run of each call whose workspace has no formula.
+        Cost: linear in statements; the first time at these sizes also one run of each call without a formula.
         """
-        valuations = self.valuations(sizes)
         best = StepPeak(0, -1, "", 0)
         probed: dict[str, None] = {}
-        for place, call in enumerate(self.calls):
-            held = sum(self._held_bytes(entry, valuations) for entry in call.alive)
-            footprints, first, measured = self._footprints(call, valuations[place])
+        for place, (footprints, held, measured) in enumerate(self._calls_at(self.valuations(sizes))):
             probed.update(dict.fromkeys(measured))
             if not len(footprints):
                 continue
             index = int(np.argmax(footprints))
             total = int(footprints[index]) + held
             if total > best.bytes:
-                best = StepPeak(total, place, call.program.statements[first + index].name, held)
+                call = self.calls[place]
+                best = StepPeak(total, place, call.program.statements[call.statements[index]].name, held)
         return replace(best, probed=tuple(probed))
 
     def timeline(self, sizes: Mapping[str, int] | None = None) -> tuple[int, ...]:
         """Predicted bytes during each statement of each call, in the order in which they run."""
-        valuations = self.valuations(sizes)
-        totals: list[int] = []
-        for place, call in enumerate(self.calls):
+        calls = self._calls_at(self.valuations(sizes))
+        return tuple(int(footprint) + held for footprints, held, _ in calls for footprint in footprints)
+
+    def _calls_at(
+        self, valuations: Sequence[Mapping[str, int]]
+    ) -> Iterator[tuple[npt.NDArray[np.int64], int, list[str]]]:
+        """For each call: footprints of its statements, bytes held by other calls, names of measured workspaces."""
+        for call, valuation in zip(self.calls, valuations, strict=True):
+            statements = call.statements
+            measured = measure_unknown_workspace(call.profile, call.probe, valuation, statements)
+            footprints = call.profile.at(valuation, measured)[statements.start : statements.stop]
             held = sum(self._held_bytes(entry, valuations) for entry in call.alive)
-            footprints, _, _ = self._footprints(call, valuations[place])
-            totals.extend(int(f) + held for f in footprints)
-        return tuple(totals)
+            yield footprints, held, [workspace for _, workspace in measured]
 
     def valuations(self, sizes: Mapping[str, int] | None = None) -> list[Mapping[str, int]]:
         """The integers of every dimension variable of every call, at the given named sizes."""
@@ -194,34 +217,11 @@ class Step:
                 where=f"call {place} of the step, program {program.name}",
                 fix=f"pass these names too; the program's are {', '.join(sorted(program.dim_names.values()))}",
             )
-        return size_deriver(program)(known)
+        return call.complete_sizes(known)
 
     def _held_bytes(self, entry: Held, valuations: Sequence[Mapping[str, int]]) -> int:
         program = self.calls[entry.call].program
         return evaluate(program.buffers[entry.buffer].size, valuations[entry.call])
-
-    def _footprints(self, call: CallRecord, valuation: Mapping[str, int]) -> tuple[Any, int, list[str]]:
-        program = call.program
-        split = program.first_backward
-        first, stop = (split, len(program.statements)) if call.kind is CallKind.BACKWARD else (0, split)
-        profile = self._profile(call)
-        footprints = profile.at(valuation)[first:stop].copy()
-        measured: list[str] = []
-        for place, statement in enumerate(program.statements[first:stop]):
-            unknown = [workspace.name for workspace in statement.workspace if workspace.size is None]
-            if unknown:
-                footprints[place] += call.probe(statement, valuation)
-                measured += unknown
-        return footprints, first, measured
-
-    def _profile(self, call: CallRecord) -> MemoryProfile:
-        held: bool | Collection[str] = True if call.kind is not CallKind.BACKWARD else call.own_outputs_alive
-        return memory_profile(
-            call.program,
-            outputs_held=held,
-            tangents_held=call.tangents_held - call.tangents_shared,
-            counted_elsewhere=call.tangents_shared,
-        )
 
 
 def _machine(program: Program) -> Mapping[str, int]:
@@ -246,164 +246,3 @@ def size_deriver(program: Program) -> Callable[[Mapping[str, int]], dict[str, in
         return {**found, **known}
 
     return complete
-
-
-_COUNTED_WHILE_SAVED = (BufferKind.INTERMEDIATE, BufferKind.NUMBER)
-
-
-@dataclass(slots=True)
-class _HandedOut:
-    """A tensor that a call handed out: alive until its storage's weak reference expires."""
-
-    held: Held
-    value: str
-    shape: tuple[int, ...]
-    storage: StorageWeakRef
-
-
-@dataclass(slots=True)
-class _Saved:
-    """What a forward call saved: alive until backward releases the state, or the state is dropped."""
-
-    call: int
-    state: weakref.ref[Any]
-    buffers: tuple[str, ...]
-
-
-class StepRecorder:
-    """Watches the calls of one step, in the order in which they are made."""
-
-    def __init__(self) -> None:
-        self.step = Step()
-        self._handed_out: list[_HandedOut] = []
-        self._saved: list[_Saved] = []
-
-    def enter_forward(
-        self, program: Program, kind: CallKind, sizes: Mapping[str, int], args: Sequence[Any], probe: Probe
-    ) -> int:
-        """Note that a forward or inference call begins; returns its place in the step."""
-        alive = self._alive(None)
-        links: dict[str, tuple[int, str, int]] = {}
-        variables = {dim(binding.dim): binding.dim for binding in program.entry_dims}
-        for name, arg in zip(program.inputs, args, strict=True):
-            origin = self._origin(arg) if isinstance(arg, torch.Tensor) else None
-            if origin is None:
-                continue
-            for axis, extent in enumerate(program.values[name].shape):
-                if extent in variables:
-                    links.setdefault(variables[extent], (origin.held.call, origin.value, axis))
-        self.step.calls.append(CallRecord(program, kind, None, dict(sizes), links, probe, alive=alive))
-        return len(self.step.calls) - 1
-
-    def leave_forward(self, place: int, outputs: Sequence[Any], state: Any, saved: Sequence[str]) -> None:
-        """Note what a forward or inference call hands out, and which values it saved."""
-        program = self.step.calls[place].program
-        self._hand_out(place, program.forward_outputs, outputs)
-        if state is not None:
-            buffers = dict.fromkeys(program.values[name].buffer for name in saved)
-            counted = tuple(b for b in buffers if program.buffers[b].kind in _COUNTED_WHILE_SAVED)
-            self._saved.append(_Saved(place, weakref.ref(state), counted))
-
-    def enter_backward(self, state: Any, tangents: Sequence[Any], held: Sequence[bool]) -> int | None:
-        """Note that a backward begins; None if its forward was not watched."""
-        forward = next((saved.call for saved in self._saved if saved.state() is state), None)
-        if forward is None:
-            return None
-        program = self.step.calls[forward].program
-        buffers = [program.values[name].buffer for name in program.tangents]
-        origins = [self._origin(t) if isinstance(t, torch.Tensor) else None for t in tangents]
-        # An earlier call's gradient that nobody else holds goes with its last use here, so it is counted here.
-        passed_on = {o.held for o, h in zip(origins, held, strict=True) if o is not None and not h}
-        alive = tuple(entry for entry in self._alive(forward) if entry not in passed_on)
-        shared = [o is not None and h for o, h in zip(origins, held, strict=True)]
-        self.step.calls.append(
-            CallRecord(
-                program,
-                CallKind.BACKWARD,
-                forward,
-                self.step.calls[forward].sizes,
-                {},
-                self.step.calls[forward].probe,
-                tangents_held=frozenset(b for b, h in zip(buffers, held, strict=True) if h),
-                tangents_shared=frozenset(b for b, s in zip(buffers, shared, strict=True) if s),
-                alive=alive,
-                own_outputs_alive=frozenset(h.held.buffer for h in self._handed_out if h.held.call == forward),
-            )
-        )
-        place = len(self.step.calls) - 1
-        for name, tangent, elsewhere, origin in zip(program.tangents, tangents, held, origins, strict=True):
-            if elsewhere and origin is None:
-                # The caller of backward keeps the first gradient until the whole backward is over.
-                self._note(Held(place, program.values[name].buffer), name, tangent)
-        return place
-
-    def leave_backward(self, place: int | None, gradients: Sequence[Any], state: Any, *, kept: bool) -> None:
-        """Note the gradients that a backward hands out, and whether it released its state."""
-        if place is None:
-            return
-        self._hand_out(place, self.step.calls[place].program.backward_outputs, gradients)
-        if not kept:
-            self._saved = [saved for saved in self._saved if saved.state() is not state]
-
-    def _hand_out(self, place: int, outputs: Sequence[Output], tensors: Sequence[Any]) -> None:
-        program = self.step.calls[place].program
-        for out, tensor in zip(outputs, tensors, strict=True):
-            if out.value is None or not isinstance(tensor, torch.Tensor):
-                continue
-            buffer = program.values[out.value].buffer
-            if program.buffers[buffer].kind in (BufferKind.INTERMEDIATE, BufferKind.TANGENT):
-                self._note(Held(place, buffer), out.value, tensor)
-
-    def _note(self, held: Held, value: str, tensor: torch.Tensor) -> None:
-        storage = StorageWeakRef(tensor.untyped_storage())
-        self._handed_out.append(_HandedOut(held, value, tuple(tensor.shape), storage))
-
-    def _origin(self, tensor: torch.Tensor) -> _HandedOut | None:
-        """What handed out this tensor's storage, still alive."""
-        key = tensor.untyped_storage()._cdata
-        for handed in self._handed_out:
-            if handed.storage.cdata == key and not handed.storage.expired() and handed.shape == tuple(tensor.shape):
-                return handed
-        return None
-
-    def _alive(self, own: int | None) -> tuple[Held, ...]:
-        """Counted buffers of other calls that exist now: handed out and not dropped, or saved in a state."""
-        self._handed_out = [h for h in self._handed_out if not h.storage.expired()]
-        self._saved = [s for s in self._saved if s.state() is not None]
-        alive = {h.held: None for h in self._handed_out if h.held.call != own}
-        for saved in self._saved:
-            if saved.call != own:
-                alive.update(dict.fromkeys(Held(saved.call, buffer) for buffer in saved.buffers))
-        return tuple(alive)
-
-
-_recorders: list[StepRecorder] = []
-
-
-def active_recorder() -> StepRecorder | None:
-    """The recorder that watches calls now; None outside of `record_step`.
-
-    Backward may run on a thread of torch's own, so this is a fact of the process, not of a thread. Nothing
-    that a program computes depends on it.
-    """
-    return _recorders[-1] if _recorders else None
-
-
-@contextlib.contextmanager
-def record_step() -> Iterator[Step]:
-    """Watch the program calls made inside the block.
-
-    Yields:
-        The step, complete when the block has ended.
-
-    Example:
-        with lowtide.record_step() as step:
-            model(**batch).loss.backward()
-        step.predict({"batch": 8, "sequence": 512}).bytes
-    """
-    recorder = StepRecorder()
-    _recorders.append(recorder)
-    try:
-        yield recorder.step
-    finally:
-        _recorders.remove(recorder)

@@ -66,7 +66,7 @@ def test_one_formula_serves_all_lengths():
     call = Call(
         "aten._scaled_dot_product_flash_attention_for_cpu.default", {"query": query, "key": query, "value": query}
     )
-    (found,) = find_workspace(call)
+    (found,) = find_workspace(call, CpuMachine())
     assert found.size is not None
     sizes = {n: evaluate(found.size, {"queries": n, "threads": 3}) for n in (191, 192, 767, 768)}
     per_thread = {n: block * (min(n, 512) + 2 + 64) * 4 for n, block in ((191, 32), (192, 64), (767, 64), (768, 256))}

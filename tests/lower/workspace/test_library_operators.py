@@ -7,7 +7,7 @@ import pytest
 import torch
 from workspace_meter import Case, argument_of, assert_predicted_is_measured, case, predict_workspace
 
-from lowtide.lower.workspace import Call, find_workspace
+from lowtide.lower.workspace import Call, CpuMachine, find_workspace
 
 aten = torch.ops.aten
 
@@ -152,13 +152,13 @@ def test_products_per_expert_take_nothing(threads: int):
 
 
 def test_an_operator_that_is_not_modelled_has_a_named_unknown_workspace():
-    (found,) = find_workspace(Call("aten.linalg_svd.default", {}))
+    (found,) = find_workspace(Call("aten.linalg_svd.default", {}), CpuMachine())
     assert (found.name, found.size) == ("aten.linalg_svd.default", None)
 
 
 def test_arguments_without_names_are_found_by_position():
     wide = case(aten.mm.default, torch.zeros(1, 8).expand(3, 8), torch.zeros(8, 2))
-    (found,) = find_workspace(_unnamed(wide))
+    (found,) = find_workspace(_unnamed(wide), CpuMachine())
     assert found.size is not None
     assert found.size.constant_value == 3 * 8 * 4
 

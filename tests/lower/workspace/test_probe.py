@@ -16,7 +16,7 @@ def test_probe_agrees_with_a_formula():
         "aten._scaled_dot_product_flash_attention_for_cpu.default", {"query": tensor, "key": tensor, "value": tensor}
     )
     sizes = {"batch": 3, "length": 197}
-    (predicted,) = find_workspace(call)
+    (predicted,) = find_workspace(call, CpuMachine())
     assert predicted.size is not None
     threads = 2
     assert measure_workspace(call, sizes, threads=threads) == evaluate(predicted.size, sizes | {"threads": threads})

@@ -18,11 +18,9 @@ import sympy
 import torch
 from torch._inductor import ir
 from torch._inductor.codegen import wrapper as inductor_wrapper
-from torch._inductor.utils import get_dtype_size
 from torch._inductor.virtualized import V
 
 from lowtide.lower.inductor.device_lines import (
-    PINNED,
     align_statement,
     aligned_input,
     check_single_device,
@@ -32,11 +30,17 @@ from lowtide.lower.inductor.device_lines import (
     without_streams,
 )
 from lowtide.lower.inductor.in_place import InPlaceFinder
+from lowtide.lower.inductor.nodes import (
+    constant_record,
+    has_side_effect,
+    is_random,
+    library_call,
+    tensor_record,
+    workspace_record,
+)
 from lowtide.lower.joint import (
     GraphRecord,
     InputRecord,
-    LibraryCall,
-    Operand,
     OutputRecord,
     StatementRecord,
     TensorRecord,
@@ -62,35 +66,6 @@ def read_graph(wrapper: Any) -> GraphRecord:
     Cost: linear in lines and operands.
     """
     return _GraphReader(wrapper).read()
-
-
-def tensor_record(name: str, node: Any) -> TensorRecord:
-    """Describe an Inductor buffer, input or view.
-
-    The size in bytes is that of its storage as allocated, padding included.
-    """
-    layout = node.get_layout() if not isinstance(node, ir.BaseView) else node.layout
-    dtype = node.get_dtype()
-    return TensorRecord(
-        name=name,
-        dtype=str(dtype),
-        shape=tuple(sympy.sympify(s) for s in layout.size),
-        stride=tuple(sympy.sympify(s) for s in layout.stride),
-        offset=sympy.sympify(layout.offset),
-        size_bytes=sympy.sympify(_storage_size(node)) * get_dtype_size(dtype),
-        device=_device_of(node),
-    )
-
-
-def _device_of(node: Any) -> str:
-    pinned = isinstance(node, ir.Buffer) and node.get_is_pinned()
-    return PINNED if pinned else str(node.get_device())
-
-
-def _storage_size(node: Any) -> Any:
-    if isinstance(node, ir.Buffer):
-        return V.graph.get_allocation_storage_size(node)
-    return node.get_layout().storage_size()
 
 
 class _GraphReader:
@@ -152,15 +127,7 @@ class _GraphReader:
         for name, value in self.graph.constants.items():
             if not isinstance(value, torch.Tensor):
                 continue
-            records[name] = TensorRecord(
-                name=name,
-                dtype=str(value.dtype),
-                shape=tuple(sympy.Integer(s) for s in value.shape),
-                stride=tuple(sympy.Integer(s) for s in value.stride()),
-                offset=sympy.Integer(value.storage_offset()),
-                size_bytes=sympy.Integer(value.untyped_storage().nbytes()),
-                device=str(value.device),
-            )
+            records[name] = constant_record(name, value)
             self.tensors.add(name)
         return records
 
@@ -174,7 +141,7 @@ class _GraphReader:
                 self.allocations[name] = tensor_record(name, line.node)
                 self.tensors.add(name)
             else:
-                self._workspace_allocation(line, text)
+                self._workspace_allocation(line)
         elif isinstance(
             line,
             (
@@ -267,8 +234,8 @@ class _GraphReader:
                 text,
                 reads=self._reads(node),
                 writes=(node.get_name(),),
-                call=_library_call(node),
-                random=_is_random(node),
+                call=library_call(node),
+                random=is_random(node),
                 origin=model_line(node.get_origins()),
             )
         )
@@ -282,9 +249,9 @@ class _GraphReader:
             text,
             reads=self._reads(node),
             writes=mutated,
-            call=_library_call(node),
-            random=_is_random(node),
-            side_effect=_has_side_effect(node),
+            call=library_call(node),
+            random=is_random(node),
+            side_effect=has_side_effect(node),
             origin=model_line(node.get_origins()),
         )
         if isinstance(node.layout, ir.NoneLayout):
@@ -334,7 +301,7 @@ class _GraphReader:
                 text,
                 reads=self._reads(node),
                 writes=tuple(node.get_mutation_names()),
-                call=_library_call(node),
+                call=library_call(node),
                 origin=model_line(node.get_origins()),
             )
         )
@@ -363,20 +330,10 @@ class _GraphReader:
             )
         )
 
-    def _workspace_allocation(self, line: Any, text: tuple[str, ...]) -> None:
-        argument = line.node
-        size = sympy.sympify(argument.count) * get_dtype_size(argument.dtype)
-        name = argument.get_name()
-        self.allocations[name] = TensorRecord(
-            name=name,
-            dtype=str(argument.dtype),
-            shape=(sympy.sympify(argument.count),),
-            stride=(sympy.Integer(1),),
-            offset=sympy.Integer(0),
-            size_bytes=size,
-            device=str(argument.device),
-        )
-        self.tensors.add(name)
+    def _workspace_allocation(self, line: Any) -> None:
+        record = workspace_record(line.node)
+        self.allocations[record.name] = record
+        self.tensors.add(record.name)
 
     def _plain(self, text: tuple[str, ...]) -> None:
         names = [n for t in text for n in identifiers(t)]
@@ -485,58 +442,3 @@ def _flatten(outputs: Any) -> list[Any]:
     if isinstance(outputs, (list, tuple)):
         return [leaf for output in outputs for leaf in _flatten(output)]
     return [outputs]
-
-
-def _library_call(node: Any) -> LibraryCall | None:
-    operator = node.op_overload
-    if operator is None or not hasattr(operator, "_schema"):
-        name = node.get_kernel_name()
-        if not name:
-            return None
-        plain = tuple((f"arg{i}", _operand(x)) for i, x in enumerate(node.inputs))
-        return LibraryCall(str(name), plain)
-    if isinstance(node, ir.FallbackKernel):
-        args, kwargs = node.unflatten_args(node.inputs, node.constant_args)
-    else:
-        args, kwargs = [*node.inputs, *node.constant_args], dict(node.kwargs)
-    operands: list[tuple[str, Operand]] = []
-    parameters = operator._schema.arguments
-    for parameter, value in zip(parameters, args, strict=False):
-        operands.append((parameter.name, _operand(value)))
-    for name, value in kwargs.items():
-        operands.append((name, _operand(value)))
-    return LibraryCall(str(operator), tuple(operands))
-
-
-def _operand(value: Any) -> Operand:
-    if isinstance(value, ir.IRNode) and not isinstance(value, ir.ShapeAsConstantBuffer):
-        try:
-            layout = value.get_layout()
-            name = value.get_name()
-        except (NotImplementedError, AttributeError):
-            return Operand(None, None)
-        return Operand(
-            TensorRecord(
-                name,
-                str(value.get_dtype()),
-                tuple(sympy.sympify(s) for s in value.get_size()),
-                tuple(sympy.sympify(s) for s in layout.stride),
-                sympy.sympify(layout.offset),
-                sympy.Integer(0),
-                str(value.get_device()),
-            )
-        )
-    if isinstance(value, ir.ShapeAsConstantBuffer):
-        return Operand(None, value.expr)
-    if isinstance(value, (list, tuple)):
-        return Operand(None, [_operand(v) if isinstance(v, ir.IRNode) else v for v in value])
-    return Operand(None, value)
-
-
-def _is_random(node: Any) -> bool:
-    operator = node.op_overload
-    return operator is not None and torch.Tag.nondeterministic_seeded in getattr(operator, "tags", ())
-
-
-def _has_side_effect(node: Any) -> bool:
-    return bool(getattr(node, "has_side_effects", lambda: False)())

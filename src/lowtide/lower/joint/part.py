@@ -15,7 +15,7 @@ from lowtide.lower.cost import estimate_cost
 from lowtide.lower.joint.records import GraphRecord, LibraryCall, StatementRecord, TensorRecord
 from lowtide.lower.joint.rename import identifiers, rename_identifiers
 from lowtide.lower.joint.sizes import SizeTable
-from lowtide.lower.workspace import Argument, Call, find_workspace
+from lowtide.lower.workspace import Argument, Call, CpuMachine, find_workspace
 from lowtide.symbolic import AtMost, as_expr, const, dim
 
 BACKWARD_PREFIX = "b_"
@@ -40,10 +40,12 @@ class Draft:
     Attributes:
         sizes: Its dimension variables.
         forward_module: Namespace of forward's kernels.
+        machine: The processor that workspace formulas are for.
     """
 
     sizes: SizeTable
     forward_module: Mapping[str, Any]
+    machine: CpuMachine = field(default_factory=CpuMachine.here)
     buffers: dict[str, Buffer] = field(default_factory=dict)
     values: dict[str, Value] = field(default_factory=dict)
     statements: list[Statement] = field(default_factory=list)
@@ -209,7 +211,7 @@ class Part:
         known = tuple(Workspace(name, self.whole.sizes.expr(size)) for name, size in record.workspace)
         if record.call is None:
             return known
-        found = find_workspace(self._call(record.call))
+        found = find_workspace(self._call(record.call), self.whole.machine)
         for entry in found:
             if entry.size is None:
                 self.whole.assumptions.append(

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass, field
 
+import torch
+
 from lowtide.symbolic import Expr, dim
 
 
@@ -23,3 +25,14 @@ class CpuMachine:
     packs_reduced: bool | None = False
     onednn: str | None = "avx2"
     counts_workers: bool = False
+
+    @classmethod
+    def here(cls) -> "CpuMachine":
+        """The processor that this process runs on, as far as formulas know it.
+
+        The formulas hold for what oneDNN and ATen do with AVX2. On any other instruction set (AVX-512, AMX, ARM)
+        whatever depends on it is unknown, and so is measured instead.
+        """
+        if torch.backends.cpu.get_cpu_capability() == "AVX2":
+            return cls(packs_reduced=False, onednn="avx2")
+        return cls(packs_reduced=None, onednn=None)
