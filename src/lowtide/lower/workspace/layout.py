@@ -34,7 +34,9 @@ def equals(left: Expr, right: int | Expr) -> Expr:
 
 
 def any_of(*indicators: Expr) -> Expr:
-    """Return 1 where at least one indicator is 1."""
+    """Return 1 where at least one indicator is 1. One that is always 1 settles it, whatever the others say."""
+    if any(indicator.is_constant and indicator.constant_value == 1 for indicator in indicators):
+        return const(1)
     return maximum(0, *indicators)
 
 
