@@ -26,11 +26,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--quick", action="store_true", help="under a minute: fewer models, fewer shapes")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write machine, commit, rows and summary")
     parser.add_argument("--device", default="cpu", help="cpu (default) or cuda; symbolic has no device")
+    parser.add_argument("--only", default="", metavar="NAME", help="the cases whose name contains NAME; not symbolic")
     options = parser.parse_args(arguments)
     reports: list[Report] = []
     for module in BENCHMARKS[options.name]:
         run = importlib.import_module(module).run
-        given = {} if options.name == "symbolic" else {"device": options.device}
+        given = {} if options.name == "symbolic" else {"device": options.device, "only": options.only}
         reports.append(run(quick=options.quick, **given))
         print_report(reports[-1])
     if options.json:

@@ -12,9 +12,9 @@ from typing import Any
 import torch
 
 from benchmarks.backends import LOWTIDE, count_compilations, make_column, reset_compiler
-from benchmarks.models import CASES, CONV_NET, LLAMA, Case, Shape
+from benchmarks.models import CASES, CONV_NET, LLAMA, Case, Shape, chosen
 from benchmarks.prediction import StepPredictor
-from benchmarks.reporting import Report
+from benchmarks.reporting import Report, log_row
 from benchmarks.steps import drop_gradients, inference_step, to_device, train_step
 from lowtide import measure_peak
 
@@ -28,9 +28,15 @@ class Setting:
     threads: int
 
 
-def run(*, quick: bool = False, device: str = "cpu") -> Report:
-    """Measure and predict every case; quick takes two models, training only, at three shapes."""
-    rows = [row for setting in _settings(quick) for row in _rows(setting, quick, device)]
+def run(*, quick: bool = False, device: str = "cpu", only: str = "") -> Report:
+    """Measure and predict every case; quick takes two models, training only, at three shapes.
+
+    Args:
+        quick: Under a minute.
+        device: Where the models run.
+        only: Leave out the cases whose name does not contain this.
+    """
+    rows = [row for setting in _settings(quick, only) for row in _rows(setting, quick, device)]
     return Report(
         title="Predicted and measured peaks, bytes above the start of a step",
         rows=rows,
@@ -43,13 +49,13 @@ def run(*, quick: bool = False, device: str = "cpu") -> Report:
     )
 
 
-def _settings(quick: bool) -> Iterator[Setting]:
+def _settings(quick: bool, only: str) -> Iterator[Setting]:
     if quick:
-        for case in (LLAMA, CONV_NET):
+        for case in chosen((LLAMA, CONV_NET), only):
             yield Setting(case, training=True, threads=torch.get_num_threads())
         return
     for threads in (1, 2):
-        for case in CASES:
+        for case in chosen(CASES, only):
             for training in (True, False):
                 yield Setting(case, training, threads)
 
@@ -58,7 +64,9 @@ def _rows(setting: Setting, quick: bool, device: str) -> Iterator[Mapping[str, A
     before = torch.get_num_threads()
     torch.set_num_threads(setting.threads)
     try:
-        yield from _measure_setting(setting, quick, device)
+        for row in _measure_setting(setting, quick, device):
+            log_row(row)
+            yield row
     finally:
         torch.set_num_threads(before)
 

@@ -5,7 +5,7 @@ batch. A shape is `(batch, length)`: for language models the sequence length in 
 of target tokens, for pictures the side in patches (ViT) or in pixels (the convolutional net).
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,6 +58,11 @@ class Case:
     def make(self, batch: int, length: int, seed: int = 0) -> dict[str, Any]:
         """Make the keyword arguments of one call; the same seed and shape give the same numbers."""
         return self.inputs(batch, length, torch.Generator().manual_seed(seed))
+
+
+def chosen(cases: Sequence[Case], only: str) -> list[Case]:
+    """The cases whose name contains `only`; all of them where it is empty."""
+    return [case for case in cases if only.lower() in case.name.lower()]
 
 
 def loss_of(model: Callable[..., Any], inputs: Mapping[str, Any]) -> Tensor:

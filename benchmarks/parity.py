@@ -19,9 +19,9 @@ from typing import Any
 from torch import Tensor, nn
 
 from benchmarks.backends import LOWTIDE, TORCH_COMPILE, Column, count_compilations, make_column, reset_compiler
-from benchmarks.models import CASES, Case, Shape
+from benchmarks.models import CASES, Case, Shape, chosen
 from benchmarks.parity_cases import PARITY_CASES, QUICK_CASES
-from benchmarks.reporting import ROOT, Report
+from benchmarks.reporting import ROOT, Report, log_row
 from benchmarks.steps import count_differing_gradients, drop_gradients, take_gradients, to_device, train_step
 from benchmarks.timing import time_paired
 from lowtide import measure_peak
@@ -31,16 +31,23 @@ _PEERS = (TORCH_COMPILE, LOWTIDE)
 _NO_RATIOS: Mapping[str, Any] = {"cold_compile_ratio": None, "warm_compile_ratio": None}
 
 
-def run(*, quick: bool = False, device: str = "cpu") -> Report:
-    """Compare every case; quick takes one small model and one compilation of each kind."""
+def run(*, quick: bool = False, device: str = "cpu", only: str = "") -> Report:
+    """Compare every case; quick takes one small model and one compilation of each kind.
+
+    Args:
+        quick: Under a minute.
+        device: Where the models run.
+        only: Leave out the cases whose name does not contain this.
+    """
     rows: list[Mapping[str, Any]] = []
-    for case in QUICK_CASES if quick else PARITY_CASES:
-        compile_ratios = _compare_compile_times(case, repeats=1 if quick else 3)
+    failures: list[str] = []
+    for case in chosen(QUICK_CASES if quick else PARITY_CASES, only):
         shapes = case.unseen[:1] if quick else case.unseen
-        compared = list(_compare_runs(case, shapes, device, seconds=4.0 if quick else 20.0))
+        compared = list(_compare_runs(case, shapes, device, failures, seconds=4.0 if quick else 20.0))
+        compile_ratios = _compare_compile_times(case, repeats=1 if quick else 3)
         rows += [{**row, **(compile_ratios if index == 0 else _NO_RATIOS)} for index, row in enumerate(compared)]
-    for case in () if quick else CASES:
-        rows += [{**row, **_NO_RATIOS} for row in _compare_runs(case, case.unseen, device, seconds=None)]
+    for case in chosen(() if quick else CASES, only):
+        rows += [{**row, **_NO_RATIOS} for row in _compare_runs(case, case.unseen, device, failures, seconds=None)]
     return Report(
         title="lowtide beside torch.compile(dynamic=True), training",
         rows=rows,
@@ -51,10 +58,12 @@ def run(*, quick: bool = False, device: str = "cpu") -> Report:
             "extra_compilations": sum(row["extra_compilations"] for row in rows),
             "gradients_differ": sum(row["gradients_differ"] for row in rows),
             "gradients_off_eager": sum(row["gradients_off_eager"] or 0 for row in rows),
+            "peer_failures": len(failures),
         },
         notes=[
             "Ratios are lowtide / torch.compile; times are medians of pairs run in turn, with their quartiles.",
             "Gradients are compared bit by bit, except where torch.compile differs from itself.",
+            *failures,
         ],
     )
 
@@ -78,9 +87,12 @@ class _Peer:
 
 
 def _compare_runs(
-    case: Case, shapes: Sequence[Shape], device: str, *, seconds: float | None
+    case: Case, shapes: Sequence[Shape], device: str, failures: list[str], *, seconds: float | None
 ) -> Iterator[Mapping[str, Any]]:
-    """Run both peers at the first shape, then compare them at the others; time them unless `seconds` is None."""
+    """Run both peers at the first shape, then compare them at the others; time them unless `seconds` is None.
+
+    A shape at which torch.compile itself fails is noted in `failures` and left out; lowtide must run there.
+    """
     reset_compiler()
     model = case.make_model().to(device)
     peers = {}
@@ -89,10 +101,16 @@ def _compare_runs(
         peers[name] = _Peer(own, make_column(name, own), [])
     for shape in (case.first, *shapes):
         inputs = to_device(case.make(*shape), device)
-        for peer in peers.values():
-            peer.step_counting(inputs)
+        peers[LOWTIDE].step_counting(inputs)
+        try:
+            peers[TORCH_COMPILE].step_counting(inputs)
+        except (RuntimeError, AssertionError) as error:
+            failures.append(f"torch.compile failed on {case.name} at {shape}: {str(error).splitlines()[0]}")
+            continue
         if shape != case.first:
-            yield _compare_at(case, shape, inputs, peers, model, device, seconds)
+            row = _compare_at(case, shape, inputs, peers, model, device, seconds)
+            log_row(row)
+            yield row
 
 
 def _compare_at(

@@ -64,6 +64,12 @@ def write_json(report: Report, path: Path) -> None:
     path.write_text(json.dumps(content, indent=2, default=str) + "\n", encoding="utf-8")
 
 
+def log_row(row: Mapping[str, Any]) -> None:
+    """Show a row on the error stream as soon as it is there: a benchmark may run for an hour."""
+    cells = (f"{key} {format_cell(key, value)}" for key, value in row.items() if value is not None)
+    print("  ".join(cells), file=sys.stderr, flush=True)
+
+
 def print_report(report: Report, console: Console | None = None) -> None:
     """Print the rows as one table, then the summary and the notes."""
     console = console or make_console()

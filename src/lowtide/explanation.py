@@ -13,10 +13,11 @@ from lowtide.analysis import MemoryProfile, PeakFact, memory_profile
 from lowtide.capture import find_backend
 from lowtide.errors import LowtideError
 from lowtide.ir import Program, Statement
-from lowtide.runtime.probe import Probe, measure_unknown_workspace
+from lowtide.runtime.probe import measure_unknown_workspace
 from lowtide.runtime.registry import Fallback, compiled_programs
-from lowtide.runtime.step import MissingSizeError, size_deriver
-from lowtide.symbolic import Expr, Scope, const, dim, render, substitute
+from lowtide.runtime.step import Code, MissingSizeError, size_deriver
+from lowtide.schedule import scalar_tangents
+from lowtide.symbolic import Expr, Scope, const, dim, minimum, render, substitute
 
 _SAMPLES = (1, 2, 3, 5, 8, 16, 31, 64, 127, 192, 256, 512, 768, 1024, 2048, 4096)
 _MOST_SAMPLES = 4096
@@ -28,9 +29,10 @@ class NothingCompiledError(LowtideError):
 
 @dataclass(frozen=True, slots=True)
 class PeakTerm:
-    """One of the footprints that the peak is the largest of.
+    """One of the footprints that the peak of an order is the largest of.
 
     Attributes:
+        order: Which of the kept orders.
         statement: Name of the statement that runs then.
         op: What it calls.
         origin: The line of the model it comes from; empty when not known.
@@ -38,6 +40,7 @@ class PeakTerm:
         workspace: Name -> formula of each workspace that `formula` names, or that it has none and is measured.
     """
 
+    order: int
     statement: str
     op: str
     origin: str
@@ -53,10 +56,11 @@ class ProgramExplanation:
         name: Name of the program.
         kind: `training` or `inference`.
         dimensions: Names of the sizes that the caller chooses.
-        terms: The peak is the largest of these at every combination of the sampled sizes, smallest scope first.
+        terms: The peak of each order is the largest of its terms at every combination of the sampled sizes.
         assumptions: What the prediction takes for granted.
-        program: The program itself, as it runs.
-        probe: Measures the statements whose workspace has no formula; None where the program has no kernels.
+        program: The program itself, as it runs in the first order.
+        orders: The program in each order that was kept; the one with the least peak at the sizes of a call runs.
+        code: What runs the orders; None for a program that is explained without kernels.
     """
 
     name: str
@@ -65,7 +69,8 @@ class ProgramExplanation:
     terms: tuple[PeakTerm, ...]
     assumptions: tuple[str, ...]
     program: Program
-    probe: Probe | None = field(default=None, repr=False)
+    orders: tuple[Program, ...] = field(repr=False)
+    code: Code | None = field(default=None, repr=False)
 
     @property
     def peak_expression(self) -> Expr:
@@ -73,13 +78,16 @@ class ProgramExplanation:
 
         Exact, but for workspaces without a formula, which `assumptions` names and this leaves out.
         """
-        return _profile(self.program).peak
+        return minimum(*(_profile(order).peak for order in self.orders))
 
     @property
     def peak(self) -> str:
         """The predicted peak in bytes as a formula in named dimensions, at the sampled sizes."""
-        formulas = list(dict.fromkeys(term.formula for term in self.terms))
-        return formulas[0] if len(formulas) == 1 else f"max({', '.join(formulas)})"
+        orders = [
+            _call_of("max", [term.formula for term in self.terms if term.order == order])
+            for order in range(len(self.orders))
+        ]
+        return _call_of("min", orders)
 
     def peak_at(self, **sizes: int) -> PeakFact:
         """Find the predicted peak at given sizes, the statement that has it and the buffers live there.
@@ -91,20 +99,24 @@ class ProgramExplanation:
             MissingSizeError: If a dimension is left out.
 
         Guarantee: exact. A workspace without a formula is measured by running its call alone, once per sizes; without
-            a `probe` it is left out.
+            `code` it is left out.
         """
-        profile, valuation = _profile(self.program), _valuation(self.program, sizes)
-        if self.probe is None:
-            return profile.peak_at(valuation)
+        valuation = _valuation(self.program, sizes)
+        if self.code is None:
+            return _profile(self.program).peak_at(valuation)
+        profile = _profile(self.code.program_at(valuation))
         everything = range(len(self.program.statements))
-        return profile.peak_at(valuation, measure_unknown_workspace(profile, self.probe, valuation, everything))
+        return profile.peak_at(valuation, measure_unknown_workspace(profile, self.code.probe, valuation, everything))
 
     def __str__(self) -> str:
         """A few lines for people."""
         lines = [f"{self.name} ({self.kind}, {len(self.program.statements)} statements)"]
         lines.append(f"  dimensions: {', '.join(self.dimensions) or 'none'}")
+        if len(self.orders) > 1:
+            lines.append(f"  {len(self.orders)} orders; the one with the least peak at the sizes of a call runs")
         for term in self.terms:
             where = f" at {term.origin}" if term.origin else ""
+            where += f" (order {term.order})" if len(self.orders) > 1 else ""
             lines.append(f"  peak candidate: {term.formula} bytes, in {term.statement} {term.op[:60]}{where}")
             lines.extend(f"    {name} = {formula}" for name, formula in term.workspace.items())
         lines.extend(f"  assumed: {assumption}" for assumption in self.assumptions)
@@ -176,27 +188,24 @@ def explain(compiled: Any) -> Explanation:
             where="lowtide.explain(...)",
             fix='call the model once after torch.compile(model, backend="lowtide", dynamic=True)',
         )
-    return Explanation(tuple(explain_program(e.program, e.probe) for e in programs), fallbacks)
+    explained = (explain_program(*(variant.program for variant in e.variants), code=e) for e in programs)
+    return Explanation(tuple(explained), fallbacks)
 
 
-def explain_program(program: Program, probe: Probe | None = None) -> ProgramExplanation:
-    """Explain one program; `probe` measures statements whose workspace has no formula."""
+def explain_program(program: Program, *others: Program, code: Code | None = None) -> ProgramExplanation:
+    """Explain one program, given in each of its orders; `code` chooses among them and measures statements."""
     entry = [b.dim for b in program.entry_dims if not b.code]
     shown = [d for d in (*entry, *sorted(program.run_time_dims)) if d in _used(program)]
     return ProgramExplanation(
         name=program.name,
         kind="training" if program.backward_outputs else "inference",
         dimensions=tuple(program.dim_names.get(d, d) for d in shown),
-        terms=_peak_terms(program),
+        terms=tuple(term for index, order in enumerate((program, *others)) for term in _peak_terms(index, order)),
         assumptions=program.assumptions + _standing_assumptions(program),
         program=program,
-        probe=probe,
+        orders=(program, *others),
+        code=code,
     )
-
-
-def scalar_tangents(program: Program) -> frozenset[str]:
-    """Tangents of single elements: the gradient that `loss.backward()` begins with, held until it returns."""
-    return frozenset(program.values[t].buffer for t in program.tangents if not program.values[t].shape)
 
 
 def _profile(program: Program) -> MemoryProfile:
@@ -236,7 +245,12 @@ def _valuation(program: Program, sizes: Mapping[str, int]) -> dict[str, int]:
     return size_deriver(program)(known)
 
 
-def _peak_terms(program: Program) -> tuple[PeakTerm, ...]:
+def _call_of(function: str, formulas: Sequence[str]) -> str:
+    distinct = list(dict.fromkeys(formulas))
+    return distinct[0] if len(distinct) == 1 else f"{function}({', '.join(distinct)})"
+
+
+def _peak_terms(order: int, program: Program) -> tuple[PeakTerm, ...]:
     """The steps that have the largest footprint at one of the sampled sizes, each footprint once."""
     profile = _profile(program)
     if not program.statements:
@@ -246,7 +260,7 @@ def _peak_terms(program: Program) -> tuple[PeakTerm, ...]:
         step = int(profile.at(valuation).argmax())
         statement = program.statements[profile.order[step]]
         if statement.name not in found:
-            found[statement.name] = _term(program, profile.footprint(step), statement)
+            found[statement.name] = _term(order, program, profile.footprint(step), statement)
     return tuple(found.values())
 
 
@@ -265,13 +279,14 @@ def _within(scope: Scope, variable: str) -> Sequence[int]:
     return inside or [low]
 
 
-def _term(program: Program, footprint: Expr, statement: Statement) -> PeakTerm:
+def _term(order: int, program: Program, footprint: Expr, statement: Statement) -> PeakTerm:
     names = {variable: dim(name) for variable, name in program.dim_names.items()}
     known = {_bracketed(w.name): w.size for w in statement.workspace if w.size is not None}
     unknown = {_bracketed(w.name): "no formula: measured" for w in statement.workspace if w.size is None}
     rest = footprint - sum(known.values(), start=const(0))
     formulas = {name: f"{render(substitute(size, names))} bytes" for name, size in known.items()}
     return PeakTerm(
+        order=order,
         statement=statement.name,
         op=statement.op,
         origin=statement.origin,

@@ -14,29 +14,40 @@ import torch
 from torch._dynamo.backends.registry import lookup_backend
 
 from lowtide import __version__
+from lowtide.analysis import PeakTable
 from lowtide.capture import compiled_autograd_is_on, copy_captured, current_backend, plain_function
 from lowtide.errors import LowtideError
 from lowtide.identity import source_digest
-from lowtide.ir import Program, parse_program, render_program, verify_program
+from lowtide.ir import parse_program, render_program, verify_program
 from lowtide.lower.joint import Assembled, Hooks, LoadableProgram, UnsupportedGraphError, compile_title
 from lowtide.lower.versions import Lowering, choose_lowering
 from lowtide.options import Options
-from lowtide.plan import Plan, apply_plan, plan_from_json, plan_to_json
+from lowtide.plan import apply_plan, plan_from_json, plan_to_json
+from lowtide.runtime.choice import OrderChooser
 from lowtide.runtime.emit import Emitted, emit_program
 from lowtide.runtime.executable import Executable
 from lowtide.runtime.registry import Fallback, FallbackWarning, compiled_programs
 from lowtide.runtime.saved_hooks import HookedCalls, Lazy, saved_tensor_hooks_are_active
 from lowtide.runtime.state import SavedState, graph_is_kept
-from lowtide.schedule import choose_in_place
+from lowtide.runtime.variant import Variant
+from lowtide.schedule import make_plans, plan_order
 
 
 @dataclasses.dataclass(frozen=True)
 class Payload:
-    """What an artifact keeps of a program: its text, its plan, and the emitted code of the planned program."""
+    """What an artifact keeps of a program.
+
+    Attributes:
+        program: Its text.
+        plans: One for each kept order.
+        emitted: The code of each planned program.
+        peaks: Their peaks, by which one is chosen; empty where there is one.
+    """
 
     program: str
-    plan: str
-    emitted: Emitted
+    plans: tuple[str, ...]
+    emitted: tuple[Emitted, ...]
+    peaks: tuple[PeakTable, ...]
 
 
 def lowtide(
@@ -168,27 +179,36 @@ class _Compilation:
 def _plan(assembled: Assembled) -> Payload:
     program = assembled.program
     verify_program(program)
-    plan = _choose_plan(program, across_boundary=True)
-    return Payload(render_program(program), plan_to_json(plan), emit_program(apply_plan(program, plan)))
-
-
-def _choose_plan(program: Program, *, across_boundary: bool) -> Plan:
-    reuse = choose_in_place(program, across_boundary=across_boundary)
-    return Plan(tuple(range(len(program.statements))), reuse)
+    kept = make_plans(program)
+    return Payload(
+        program=render_program(program),
+        plans=tuple(plan_to_json(plan) for plan in kept.plans),
+        emitted=tuple(emit_program(apply_plan(program, plan)) for plan in kept.plans),
+        peaks=kept.peaks,
+    )
 
 
 def _load(artifact: LoadableProgram, kernels: Mapping[str, Any]) -> Executable:
     payload: Payload = artifact.payload
+    plans = [plan_from_json(text) for text in payload.plans]
 
-    def keeping() -> Emitted:
-        program = parse_program(payload.program)
-        return emit_program(apply_plan(program, _choose_plan(program, across_boundary=False)))
+    def variant(number: int) -> Variant:
+        def keeping() -> Emitted:
+            program = parse_program(payload.program)
+            return emit_program(apply_plan(program, plan_order(program, plans[number].order, across_boundary=False)))
+
+        return Variant(
+            payload.emitted[number],
+            kernels,
+            program=lambda: apply_plan(parse_program(payload.program), plans[number]),
+            keeping=keeping,
+            title=artifact.title if len(plans) == 1 else f"{artifact.title} order {number}",
+        )
 
     executable = Executable(
-        payload.emitted,
+        [variant(number) for number in range(len(plans))],
         kernels,
-        program=lambda: apply_plan(parse_program(payload.program), plan_from_json(payload.plan)),
-        keeping=keeping,
+        chooser=OrderChooser(payload.peaks),
         title=artifact.title,
     )
     compiled_programs.note_program(executable)

@@ -6,6 +6,7 @@ from lowtide.analysis.dependence import Dependence, DependenceGraph, DependenceK
 from lowtide.analysis.liveness import LiveRange, live_ranges
 from lowtide.analysis.order import OrderError, resolve_order
 from lowtide.analysis.peak_expression import peak_of_rows
+from lowtide.analysis.peak_table import PeakTable
 from lowtide.analysis.profile import (
     FootprintOverflowError,
     LiveBytes,
@@ -27,6 +28,7 @@ __all__ = [
     "MemoryProfile",
     "OrderError",
     "PeakFact",
+    "PeakTable",
     "allocated_footprints_at",
     "allocated_peak_at",
     "dependences",

@@ -21,6 +21,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from lowtide.analysis.envelope import Floats, Integers, envelope_rows
+from lowtide.analysis.peak_table import PeakTable
 from lowtide.symbolic import Expr, Scope, bounds, compare, const, evaluate, maximum
 from lowtide.symbolic.terms import Monomial
 
@@ -42,20 +43,47 @@ def peak_of_rows(monomials: Sequence[Monomial], rows: Integers, scope: Scope) ->
     Cost: O(distinct rows x rows kept x columns) in numpy; one comparison for each pair kept that samples do
         not refute.
     """
-    if not len(rows):
+    if not len(rows) or not monomials:
         return const(0)
-    if not monomials:
-        return const(0)
-    rng = random.Random(0)
-    samples = [scope.sample(rng) for _ in range(_SAMPLES)]
-    corner, directions = _at_lower_corner(monomials, rows, scope, samples)
-    kept = envelope_rows(corner, directions)
+    samples = _sample(scope)
     exprs = [
         Expr({monomial: coefficient for monomial, coefficient in zip(monomials, row, strict=True) if coefficient})
-        for row in rows[kept].tolist()
+        for row in rows[_undominated(monomials, rows, scope, samples)].tolist()
     ]
     survivors = _drop_by_comparison(exprs, scope, samples)
     return survivors[0] if len(survivors) == 1 else maximum(*survivors)
+
+
+def table_of_rows(monomials: Sequence[Monomial], rows: Integers, scope: Scope) -> PeakTable:
+    """Return the same maximum as a table.
+
+    Args:
+        monomials: What each column counts.
+        rows: Integer coefficients, shape (steps, monomials).
+        scope: Facts assumed. The result holds at each valuation it admits.
+
+    Cost: as `peak_of_rows`, without comparisons.
+    """
+    if not len(rows) or not monomials:
+        return PeakTable((), ())
+    kept = rows[_undominated(monomials, rows, scope, _sample(scope))]
+    used = np.flatnonzero(np.any(kept != 0, axis=0))
+    return PeakTable(
+        tuple(Expr({monomials[column]: 1}) for column in used.tolist()),
+        tuple(tuple(row) for row in kept[:, used].tolist()),
+    )
+
+
+def _sample(scope: Scope) -> list[dict[str, int]]:
+    rng = random.Random(0)
+    return [scope.sample(rng) for _ in range(_SAMPLES)]
+
+
+def _undominated(
+    monomials: Sequence[Monomial], rows: Integers, scope: Scope, samples: Sequence[Mapping[str, int]]
+) -> list[int]:
+    """Indices of the rows that stages 1 and 2 leave."""
+    return envelope_rows(*_at_lower_corner(monomials, rows, scope, samples))
 
 
 def _at_lower_corner(

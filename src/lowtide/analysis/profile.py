@@ -24,7 +24,8 @@ import numpy.typing as npt
 
 from lowtide.analysis.liveness import LiveRange, live_ranges
 from lowtide.analysis.order import resolve_order
-from lowtide.analysis.peak_expression import peak_of_rows
+from lowtide.analysis.peak_expression import peak_of_rows, table_of_rows
+from lowtide.analysis.peak_table import PeakTable
 from lowtide.errors import LowtideError
 from lowtide.ir import Program
 from lowtide.symbolic import BatchEvaluator, Expr, compile_batch, const, evaluate
@@ -161,6 +162,11 @@ class MemoryProfile:
         if not self._cache.peaks:
             self._cache.peaks.append(peak_of_rows(self._monomials, self._rows, self.program.scope))
         return self._cache.peaks[0]
+
+    @property
+    def peak_table(self) -> PeakTable:
+        """The predicted peak as a table: what `peak` is, cheaper to make and to evaluate. Exact. Not kept."""
+        return table_of_rows(self._monomials, self._rows, self.program.scope)
 
     def peak_at(self, valuation: Mapping[str, int], measured: Mapping[tuple[str, str], int] | None = None) -> PeakFact:
         """Find the predicted peak at one valuation, and what is live there.

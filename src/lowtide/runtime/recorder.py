@@ -12,9 +12,8 @@ from typing import Any
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from lowtide.ir import BufferKind, Output, Program
-from lowtide.runtime.probe import Probe
-from lowtide.runtime.step import CallKind, CallRecord, Held, Step
+from lowtide.ir import BufferKind, Output
+from lowtide.runtime.step import CallKind, CallRecord, Code, Held, Step
 from lowtide.symbolic import dim
 
 _COUNTED_WHILE_SAVED = (BufferKind.INTERMEDIATE, BufferKind.NUMBER)
@@ -25,7 +24,6 @@ class _HandedOut:
     """A tensor that a call handed out: alive until its storage's weak reference expires."""
 
     held: Held
-    value: str
     shape: tuple[int, ...]
     storage: StorageWeakRef
 
@@ -36,7 +34,7 @@ class _Saved:
 
     call: int
     state: weakref.ref[Any]
-    buffers: tuple[str, ...]
+    values: tuple[str, ...]
 
 
 class StepRecorder:
@@ -47,10 +45,9 @@ class StepRecorder:
         self._handed_out: list[_HandedOut] = []
         self._saved: list[_Saved] = []
 
-    def enter_forward(
-        self, program: Program, kind: CallKind, sizes: Mapping[str, int], args: Sequence[Any], probe: Probe
-    ) -> int:
+    def enter_forward(self, code: Code, kind: CallKind, sizes: Mapping[str, int], args: Sequence[Any]) -> int:
         """Note that a forward or inference call begins; returns its place in the step."""
+        program = code.program
         alive = self._alive(None)
         links: dict[str, tuple[int, str, int]] = {}
         variables = {dim(binding.dim): binding.dim for binding in program.entry_dims}
@@ -60,8 +57,8 @@ class StepRecorder:
                 continue
             for axis, extent in enumerate(program.values[name].shape):
                 if extent in variables:
-                    links.setdefault(variables[extent], (origin.held.call, origin.value, axis))
-        self.step.calls.append(CallRecord(program, kind, None, dict(sizes), links, probe, alive=alive))
+                    links.setdefault(variables[extent], (origin.held.call, origin.held.value, axis))
+        self.step.calls.append(CallRecord(code, kind, None, dict(sizes), links, alive=alive))
         return len(self.step.calls) - 1
 
     def leave_forward(self, place: int, outputs: Sequence[Any], state: Any, saved: Sequence[str]) -> None:
@@ -69,8 +66,7 @@ class StepRecorder:
         program = self.step.calls[place].program
         self._hand_out(place, program.forward_outputs, outputs)
         if state is not None:
-            buffers = dict.fromkeys(program.values[name].buffer for name in saved)
-            counted = tuple(b for b in buffers if program.buffers[b].kind in _COUNTED_WHILE_SAVED)
+            counted = tuple(n for n in saved if program.buffers[program.values[n].buffer].kind in _COUNTED_WHILE_SAVED)
             self._saved.append(_Saved(place, weakref.ref(state), counted))
 
     def enter_backward(self, state: Any, tangents: Sequence[Any], held: Sequence[bool]) -> int | None:
@@ -78,7 +74,8 @@ class StepRecorder:
         forward = next((saved.call for saved in self._saved if saved.state() is state), None)
         if forward is None:
             return None
-        program = self.step.calls[forward].program
+        code = self.step.calls[forward].code
+        program = code.program
         buffers = [program.values[name].buffer for name in program.tangents]
         origins = [self._origin(t) if isinstance(t, torch.Tensor) else None for t in tangents]
         # An earlier call's gradient that nobody else holds goes with its last use here, so it is counted here.
@@ -87,23 +84,22 @@ class StepRecorder:
         shared = [o is not None and h for o, h in zip(origins, held, strict=True)]
         self.step.calls.append(
             CallRecord(
-                program,
+                code,
                 CallKind.BACKWARD,
                 forward,
                 self.step.calls[forward].sizes,
                 {},
-                self.step.calls[forward].probe,
                 tangents_held=frozenset(b for b, h in zip(buffers, held, strict=True) if h),
                 tangents_shared=frozenset(b for b, s in zip(buffers, shared, strict=True) if s),
                 alive=alive,
-                own_outputs_alive=frozenset(h.held.buffer for h in self._handed_out if h.held.call == forward),
+                own_outputs_alive=frozenset(h.held.value for h in self._handed_out if h.held.call == forward),
             )
         )
         place = len(self.step.calls) - 1
         for name, tangent, elsewhere, origin in zip(program.tangents, tangents, held, origins, strict=True):
             if elsewhere and origin is None:
                 # The caller of backward keeps the first gradient until the whole backward is over.
-                self._note(Held(place, program.values[name].buffer), name, tangent)
+                self._note(Held(place, name), tangent)
         return place
 
     def leave_backward(self, place: int | None, gradients: Sequence[Any], state: Any, *, kept: bool) -> None:
@@ -121,11 +117,11 @@ class StepRecorder:
                 continue
             buffer = program.values[out.value].buffer
             if program.buffers[buffer].kind in (BufferKind.INTERMEDIATE, BufferKind.TANGENT):
-                self._note(Held(place, buffer), out.value, tensor)
+                self._note(Held(place, out.value), tensor)
 
-    def _note(self, held: Held, value: str, tensor: torch.Tensor) -> None:
+    def _note(self, held: Held, tensor: torch.Tensor) -> None:
         storage = StorageWeakRef(tensor.untyped_storage())
-        self._handed_out.append(_HandedOut(held, value, tuple(tensor.shape), storage))
+        self._handed_out.append(_HandedOut(held, tuple(tensor.shape), storage))
 
     def _origin(self, tensor: torch.Tensor) -> _HandedOut | None:
         """What handed out this tensor's storage, still alive."""
@@ -142,7 +138,7 @@ class StepRecorder:
         alive = {h.held: None for h in self._handed_out if h.held.call != own}
         for saved in self._saved:
             if saved.call != own:
-                alive.update(dict.fromkeys(Held(saved.call, buffer) for buffer in saved.buffers))
+                alive.update(dict.fromkeys(Held(saved.call, value) for value in saved.values))
         return tuple(alive)
 
 

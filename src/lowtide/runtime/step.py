@@ -20,6 +20,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -27,10 +28,10 @@ import torch
 
 from lowtide.analysis import MemoryProfile, memory_profile
 from lowtide.errors import LowtideError
-from lowtide.ir import Program
+from lowtide.ir import Program, Statement
 from lowtide.runtime.emit import emit_sizes
 from lowtide.runtime.load import load_functions
-from lowtide.runtime.probe import Probe, measure_unknown_workspace
+from lowtide.runtime.probe import measure_unknown_workspace
 from lowtide.symbolic import evaluate
 
 
@@ -46,12 +47,29 @@ class MissingSizeError(LowtideError):
     """A prediction was asked for without a size that it depends on."""
 
 
+class Code(Protocol):
+    """What a call ran, as far as a prediction needs it."""
+
+    @property
+    def program(self) -> Program:
+        """The program in one of its orders."""
+        ...
+
+    def program_at(self, valuation: Mapping[str, int]) -> Program:
+        """The program in the order that runs at given sizes."""
+        ...
+
+    def probe(self, statement: Statement, valuation: Mapping[str, int]) -> int:
+        """Measure a statement whose workspace has no formula."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A buffer of an earlier call that is still alive: `call` is that call's place in the step."""
+    """A value of an earlier call whose buffer is still alive: `call` is that call's place in the step."""
 
     call: int
-    buffer: str
+    value: str
 
 
 @dataclass(frozen=True)
@@ -59,45 +77,56 @@ class CallRecord:
     """One call of a program in a step.
 
     Attributes:
-        program: The program.
+        code: What was called.
         kind: Which part of it ran.
         forward: Place in the step of the forward call that this backward belongs to; None otherwise.
         sizes: Dimension variables as they were when recorded.
         links: Dimension variable -> (earlier call, value, axis) where its integer comes from.
         tangents_held: Tangents that others hold during backward.
         tangents_shared: Tangents whose storage an earlier call allocated and counts.
-        probe: Measures a statement whose workspace has no formula, alone and at given sizes.
-        alive: Buffers of other calls that were alive at entry.
-        own_outputs_alive: For a backward, buffers under its forward's outputs that were alive at entry.
+        alive: Values of other calls whose buffers were alive at entry.
+        own_outputs_alive: For a backward, values that its forward handed out whose buffers were alive at entry.
     """
 
-    program: Program
+    code: Code
     kind: CallKind
     forward: int | None
     sizes: Mapping[str, int]
     links: Mapping[str, tuple[int, str, int]]
-    probe: Probe
     tangents_held: frozenset[str] = frozenset()
     tangents_shared: frozenset[str] = frozenset()
     alive: tuple[Held, ...] = ()
     own_outputs_alive: frozenset[str] = frozenset()
 
     @property
+    def program(self) -> Program:
+        """The program in one of its orders: inputs, outputs and dimension variables are those of every order."""
+        return self.code.program
+
+    @property
     def statements(self) -> range:
-        """Indices of the program's statements that this call runs."""
+        """Steps of the program that this call runs."""
         split, stop = self.program.first_backward, len(self.program.statements)
         return range(split, stop) if self.kind is CallKind.BACKWARD else range(split)
 
+    def profile_at(self, valuation: Mapping[str, int]) -> MemoryProfile:
+        """The footprints of the order that runs at given sizes, given what others hold during this call. Kept."""
+        program = self.code.program_at(valuation)
+        if id(program) not in self._profiles:
+            held: bool | Collection[str] = True
+            if self.kind is CallKind.BACKWARD:
+                held = {program.values[name].buffer for name in self.own_outputs_alive}
+            self._profiles[id(program)] = memory_profile(
+                program,
+                outputs_held=held,
+                tangents_held=self.tangents_held - self.tangents_shared,
+                counted_elsewhere=self.tangents_shared,
+            )
+        return self._profiles[id(program)]
+
     @cached_property
-    def profile(self) -> MemoryProfile:
-        """The footprints of the program's statements, given what others hold during this call."""
-        held: bool | Collection[str] = True if self.kind is not CallKind.BACKWARD else self.own_outputs_alive
-        return memory_profile(
-            self.program,
-            outputs_held=held,
-            tangents_held=self.tangents_held - self.tangents_shared,
-            counted_elsewhere=self.tangents_shared,
-        )
+    def _profiles(self) -> dict[int, MemoryProfile]:
+        return {}
 
     @cached_property
     def complete_sizes(self) -> Callable[[Mapping[str, int]], dict[str, int]]:
@@ -146,32 +175,32 @@ class Step:
         """
         best = StepPeak(0, -1, "", 0)
         probed: dict[str, None] = {}
-        for place, (footprints, held, measured) in enumerate(self._calls_at(self.valuations(sizes))):
+        for place, (footprints, statements, held, measured) in enumerate(self._calls_at(self.valuations(sizes))):
             probed.update(dict.fromkeys(measured))
             if not len(footprints):
                 continue
             index = int(np.argmax(footprints))
             total = int(footprints[index]) + held
             if total > best.bytes:
-                call = self.calls[place]
-                best = StepPeak(total, place, call.program.statements[call.statements[index]].name, held)
+                best = StepPeak(total, place, statements[index].name, held)
         return replace(best, probed=tuple(probed))
 
     def timeline(self, sizes: Mapping[str, int] | None = None) -> tuple[int, ...]:
         """Predicted bytes during each statement of each call, in the order in which they run."""
         calls = self._calls_at(self.valuations(sizes))
-        return tuple(int(footprint) + held for footprints, held, _ in calls for footprint in footprints)
+        return tuple(int(footprint) + held for footprints, _, held, _ in calls for footprint in footprints)
 
     def _calls_at(
         self, valuations: Sequence[Mapping[str, int]]
-    ) -> Iterator[tuple[npt.NDArray[np.int64], int, list[str]]]:
-        """For each call: footprints of its statements, bytes held by other calls, names of measured workspaces."""
+    ) -> Iterator[tuple[npt.NDArray[np.int64], Sequence[Statement], int, list[str]]]:
+        """For each call: footprints of its statements, these, bytes held by other calls, measured workspaces."""
         for call, valuation in zip(self.calls, valuations, strict=True):
-            statements = call.statements
-            measured = measure_unknown_workspace(call.profile, call.probe, valuation, statements)
-            footprints = call.profile.at(valuation, measured)[statements.start : statements.stop]
-            held = sum(self._held_bytes(entry, valuations) for entry in call.alive)
-            yield footprints, held, [workspace for _, workspace in measured]
+            steps = call.statements
+            profile = call.profile_at(valuation)
+            measured = measure_unknown_workspace(profile, call.code.probe, valuation, steps)
+            footprints = profile.at(valuation, measured)[steps.start : steps.stop]
+            statements = profile.program.statements[steps.start : steps.stop]
+            yield footprints, statements, self._held_bytes(call, valuations), [name for _, name in measured]
 
     def valuations(self, sizes: Mapping[str, int] | None = None) -> list[Mapping[str, int]]:
         """The integers of every dimension variable of every call, at the given named sizes."""
@@ -180,7 +209,7 @@ class Step:
             if call.forward is not None:
                 valuations.append(valuations[call.forward])
             elif sizes is None:
-                valuations.append({**call.sizes, **_machine(call.program)})
+                valuations.append({**call.sizes, **machine_sizes()})
             else:
                 valuations.append(self._valuation(place, sizes, valuations))
         return valuations
@@ -219,13 +248,16 @@ class Step:
             )
         return call.complete_sizes(known)
 
-    def _held_bytes(self, entry: Held, valuations: Sequence[Mapping[str, int]]) -> int:
-        program = self.calls[entry.call].program
-        return evaluate(program.buffers[entry.buffer].size, valuations[entry.call])
+    def _held_bytes(self, call: CallRecord, valuations: Sequence[Mapping[str, int]]) -> int:
+        """Bytes that other calls hold while `call` runs; buffers under several values count once."""
+        programs = {entry.call: self.calls[entry.call].code.program_at(valuations[entry.call]) for entry in call.alive}
+        buffers = dict.fromkeys((e.call, programs[e.call].values[e.value].buffer) for e in call.alive)
+        return sum(evaluate(programs[at].buffers[name].size, valuations[at]) for at, name in buffers)
 
 
-def _machine(program: Program) -> Mapping[str, int]:
-    return {"threads": torch.get_num_threads()} if "threads" in program.scope.ranges else {}
+def machine_sizes() -> Mapping[str, int]:
+    """The machine parameters of formulas, as they are now."""
+    return {"threads": torch.get_num_threads()}
 
 
 def _is_extent(program: Program, variable: str) -> bool:

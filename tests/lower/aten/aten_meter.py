@@ -12,9 +12,11 @@ from lowtide.analysis import memory_profile
 from lowtide.ir import Program, verify_program
 from lowtide.lower.aten import AtenArtifact, compile_with_aten
 from lowtide.lower.joint import Assembled, Hooks
+from lowtide.runtime.choice import OrderChooser
 from lowtide.runtime.emit import emit_program
 from lowtide.runtime.executable import Executable
 from lowtide.runtime.state import SavedState, graph_is_kept
+from lowtide.runtime.variant import Variant
 
 
 @dataclass
@@ -55,13 +57,14 @@ class Recorder:
 
     def _load(self, artifact: AtenArtifact, kernels: Mapping[str, Any]) -> "_Observed":
         program: Program = artifact.payload
-        executable = Executable(
+        variant = Variant(
             emit_program(program),
             kernels,
             program=lambda: program,
             keeping=lambda: emit_program(program),
             title=artifact.title,
         )
+        executable = Executable([variant], kernels, chooser=OrderChooser(()), title=artifact.title)
         return _Observed(executable, self, len(self.programs) - 1)
 
 

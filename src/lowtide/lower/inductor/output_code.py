@@ -13,6 +13,7 @@ from torch._inductor.codecache import PyCodeCache
 from torch._inductor.output_code import OutputCode
 from torch._inductor.utils import set_tracing_context_output_strides
 
+from lowtide.lower.inductor.translation_units import resolve, shared_units
 from lowtide.lower.joint import KernelSource, take_state
 
 
@@ -50,18 +51,22 @@ def load_kernels(artifact: Artifact) -> dict[str, Any]:
 
     Cost: compiles what the kernel cache does not have.
     """
-    forward = _load_module(artifact.forward_source, artifact.forward_constants)
-    backward = (
-        {} if artifact.backward_source is None else _load_module(artifact.backward_source, artifact.backward_constants)
-    )
+    with shared_units():
+        forward = _load_module(artifact.forward_source, artifact.forward_constants)
+        backward = (
+            {}
+            if artifact.backward_source is None
+            else _load_module(artifact.backward_source, artifact.backward_constants)
+        )
     return pick_kernels(artifact.kernels, forward, backward)
 
 
 def pick_kernels(
     kernels: Mapping[str, KernelSource], forward: Mapping[str, Any], backward: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Take the used names out of the two modules' namespaces."""
-    return {name: (backward if source.backward else forward)[source.name] for name, source in kernels.items()}
+    """Take the used names out of the two modules' namespaces. Waits for kernels that are being compiled."""
+    found = {name: (backward if source.backward else forward)[source.name] for name, source in kernels.items()}
+    return {name: resolve(kernel) for name, kernel in found.items()}
 
 
 def _load_module(source: str, constants: Mapping[str, Any]) -> dict[str, Any]:

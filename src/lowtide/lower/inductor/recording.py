@@ -21,7 +21,9 @@ from torch._inductor.codegen.common import device_codegens, init_backend_registr
 from torch._inductor.graph import GraphLowering
 from torch._inductor.utils import IndentedBuffer
 
+from lowtide.lower.inductor.kernel_groups import make_scheduling
 from lowtide.lower.inductor.reader import read_graph
+from lowtide.lower.inductor.translation_units import shared_units
 from lowtide.lower.joint import GraphRecord
 
 # Inductor's own reuse and in-place decisions give way to the plan's. Size and alignment asserts are lines of
@@ -126,7 +128,9 @@ def recording() -> Iterator[Callable[[], GraphRecord]]:
         for device in ("cpu", "cuda"):
             if device in device_codegens:
                 stack.enter_context(mock.patch.object(device_codegens[device], "wrapper_codegen", RecordingWrapper))
+        stack.enter_context(mock.patch.object(device_codegens["cpu"], "scheduling", make_scheduling))
         stack.enter_context(mock.patch.object(GraphLowering, "compile_to_module", compile_and_record))
+        stack.enter_context(shared_units())
         stack.enter_context(inductor_config.patch(_CONFIG))
         # A graph without calls would come back as a plain function, without a wrapper to record.
         stack.enter_context(torch._functorch.config.patch(bundled_autograd_cache=True))

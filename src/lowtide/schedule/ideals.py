@@ -1,0 +1,153 @@
+r"""The best order of a window of steps, by dynamic programming over the sets of statements that may have run.
+
+A set that contains everything its members depend on is an ideal. What is live after an ideal does not depend on the
+order in which it was run, so the search keeps one entry for each ideal: the smallest peak that reaches it.
+
+    steps      ... | a  b  c  d  e | ...          ideals   {} -> {a} -> {a,c} -> ... -> {a,b,c,d,e}
+                    \___ window __/                          \-> {b} -> ...
+
+Two things keep it small. A statement that frees at least what it allocates, without raising the peak so far, is run at
+once: an exchange argument shows that nothing is lost. And where a level has more ideals than `width`, only the most
+promising stay; the result is then an order that was found, no longer one proved best. Source: adaptive soft budgeting
+of Ahn et al., "Ordering Chaos" (2020), section 3, restricted to a window.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lowtide.schedule.numbers import SizedProblem
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A rearranged window.
+
+    Attributes:
+        order: Its statements in their new order.
+        peak: The largest footprint in it, in bytes.
+        is_exact: Whether no order of the window has a smaller peak.
+    """
+
+    order: tuple[int, ...]
+    peak: int
+    is_exact: bool
+
+
+@dataclass(slots=True)
+class _State:
+    peak: int
+    live: int
+    ran: int
+    last: int
+    before: _State | None
+
+
+def best_window(
+    sized: SizedProblem, statements: Sequence[int], left: Sequence[int], live: int, *, below: int, width: int
+) -> Window | None:
+    """Find an order of a window whose footprints all lie below a limit.
+
+    Args:
+        sized: The problem.
+        statements: The statements of the window, in a legal order; all of one phase.
+        left: For each buffer, how many touchers have not run before the window.
+        live: Bytes live before the window.
+        below: Only orders with every footprint below this are of interest.
+        width: Ideals kept of each size.
+
+    Returns:
+        The order with the smallest peak that was found; None where every order tried reaches `below`.
+
+    Cost: O(statements x width x ready statements) set operations.
+    """
+    search = _Search(sized, statements, left)
+    states = {0: _State(0, live, 0, -1, None)}
+    is_exact = True
+    for _ in statements:
+        found: dict[int, _State] = {}
+        for state in states.values():
+            search.expand(state, below, found)
+        if not found:
+            return None
+        if len(found) > width:
+            is_exact = False
+            best = sorted(found.values(), key=lambda s: (max(s.peak, s.live), s.live, s.ran))[:width]
+            found = {state.ran: state for state in best}
+        states = found
+    (final,) = states.values()
+    return Window(search.order_of(final), final.peak, is_exact)
+
+
+class _Search:
+    """What the expansion of a state needs, with statements and buffers of the window as bits."""
+
+    def __init__(self, sized: SizedProblem, statements: Sequence[int], left: Sequence[int]) -> None:
+        problem, sizes = sized.problem, sized.sizes
+        self._statements = statements
+        place = {number: index for index, number in enumerate(statements)}
+        self._needs = [sum(1 << place[p] for p in problem.predecessors[n] if p in place) for n in statements]
+        self._allocates = [sum(sizes[b] for b in problem.births[n]) for n in statements]
+        self._workspace = [sized.workspace[n] for n in statements]
+        touchers: dict[int, int] = {}
+        count: dict[int, int] = {}
+        for index, number in enumerate(statements):
+            for buffer in problem.touches[number]:
+                touchers[buffer] = touchers.get(buffer, 0) | 1 << index
+                count[buffer] = count.get(buffer, 0) + 1
+        # A buffer ends in the window if nothing after the window touches it; where, depends on the order.
+        ends = {b for b in touchers if left[b] == count[b] and b not in problem.early_deaths}
+        self._ends = [
+            [(touchers[b] & ~(1 << i), sizes[b]) for b in problem.touches[n] if b in ends]
+            for i, n in enumerate(statements)
+        ]
+        self._takeovers = [
+            [
+                (new, donor, touchers[donor] & ~(1 << i), sizes[new])
+                for new, donor in problem.takeovers[n]
+                if donor in ends
+            ]
+            for i, n in enumerate(statements)
+        ]
+
+    def expand(self, state: _State, below: int, found: dict[int, _State]) -> None:
+        """Add to `found` every state that one more statement reaches, or the one that loses nothing."""
+        reached: list[_State] = []
+        for index, needs in enumerate(self._needs):
+            bit = 1 << index
+            if state.ran & bit or needs & ~state.ran:
+                continue
+            ran = state.ran | bit
+            freed = sum(size for others, size in self._ends[index] if not others & ~state.ran)
+            live = state.live + self._allocates[index] - freed
+            footprint = state.live + self._allocates[index] + self._workspace[index] - self._taken(index, state.ran)
+            if footprint >= below:
+                continue
+            following = _State(max(state.peak, footprint), live, ran, index, state)
+            if live <= state.live and footprint <= state.peak:
+                reached = [following]
+                break
+            reached.append(following)
+        for following in reached:
+            known = found.get(following.ran)
+            if known is None or following.peak < known.peak:
+                found[following.ran] = following
+
+    def _taken(self, index: int, ran: int) -> int:
+        saved = 0
+        used: set[int] = set()
+        for new, donor, others, size in self._takeovers[index]:
+            if not others & ~ran and new not in used and donor not in used:
+                used |= {new, donor}
+                saved += size
+        return saved
+
+    def order_of(self, state: _State) -> tuple[int, ...]:
+        """The statements that led to a state."""
+        backwards: list[int] = []
+        step: _State | None = state
+        while step is not None and step.last >= 0:
+            backwards.append(self._statements[step.last])
+            step = step.before
+        return tuple(reversed(backwards))

@@ -1,0 +1,31 @@
+"""The order with the least peak runs, and a choice made once is remembered."""
+
+import pickle
+
+from lowtide.analysis import PeakTable
+from lowtide.runtime.choice import OrderChooser
+from lowtide.symbolic import dim
+
+LINEAR = PeakTable((dim("s"),), ((100,),))
+SQUARE = PeakTable((dim("s") * dim("s"), dim("s")), ((1, 0), (0, 2)))
+
+
+def test_the_least_peak_wins_and_the_first_among_equals() -> None:
+    chooser = OrderChooser([LINEAR, SQUARE])
+    assert [chooser.choose({"s": s}) for s in (1, 99, 100, 101, 5000)] == [1, 1, 0, 0, 0]
+
+
+def test_a_choice_is_evaluated_once_per_sizes(monkeypatch) -> None:
+    chooser = OrderChooser([LINEAR, SQUARE])
+    first = chooser.choose({"s": 7})
+    monkeypatch.setattr(PeakTable, "at", lambda *_: (_ for _ in ()).throw(AssertionError("evaluated again")))
+    assert chooser.choose({"s": 7}) == first
+
+
+def test_a_single_order_needs_no_sizes() -> None:
+    assert OrderChooser([]).choose({}) == 0
+
+
+def test_a_table_survives_pickling() -> None:
+    SQUARE.at({"s": 3})
+    assert pickle.loads(pickle.dumps(SQUARE)) == SQUARE

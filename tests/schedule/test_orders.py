@@ -1,0 +1,113 @@
+"""Every way of ordering gives a legal order, the same one each time; small programs get the best order there is."""
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given, settings
+
+from lowtide.analysis import dependences
+from lowtide.ir import Program, ProgramBuilder
+from lowtide.plan import Plan, check_plan
+from lowtide.schedule.choice import find_candidates, keep_orders
+from lowtide.schedule.delay import delayed_order
+from lowtide.schedule.list_order import ListTally, sized_order, symbolic_order, topology_order
+from lowtide.schedule.numbers import at_valuation
+from lowtide.schedule.problem import Order, OrderProblem, order_problem
+from lowtide.schedule.repair import lower_peak
+from lowtide.schedule.samples import sample_valuations
+from lowtide.schedule.walks import depth_first_order, reverse_post_order
+from tests.random_programs import programs
+from tests.scenarios import diamond, two_towers
+from tests.schedule.orders import legal_orders
+
+VALUATION = {"b": 3, "s": 2, "kept": 1}
+SCHEDULERS: dict[str, Callable[[OrderProblem], Order]] = {
+    "symbolic": symbolic_order,
+    "symbolic only": lambda problem: symbolic_order(problem, topology=False),
+    "topology": topology_order,
+    "depth first": depth_first_order,
+    "reverse post-order": reverse_post_order,
+    "exact sizes": lambda problem: sized_order(at_valuation(problem, VALUATION)),
+    "delayed": lambda problem: delayed_order(at_valuation(problem, VALUATION), problem.program_order),
+    "repaired": lambda problem: lower_peak(at_valuation(problem, VALUATION), problem.program_order),
+}
+
+
+@pytest.mark.parametrize("name", SCHEDULERS)
+@given(program=programs())
+def test_orders_are_legal_and_deterministic(name: str, program: Program) -> None:
+    problem = order_problem(program)
+    order = SCHEDULERS[name](problem)
+    assert dependences(program).is_order(order)
+    assert check_plan(program, Plan(order, {})).accepted
+    assert SCHEDULERS[name](order_problem(program)) == order
+
+
+@pytest.mark.parametrize("name", SCHEDULERS)
+def test_a_program_without_a_choice_keeps_its_order(name: str) -> None:
+    builder = ProgramBuilder("line").dim("n", 1, 8).input("x", ["n"])
+    before = "x"
+    for number in range(5):
+        builder.statement(f"f{number}", reads=[before], defines={f"v{number}": ["n"]})
+        before = f"v{number}"
+    problem = order_problem(builder.forward_output(before).build())
+    valuation = {**VALUATION, "n": 3}
+    order = (
+        SCHEDULERS[name](problem)
+        if name not in ("exact sizes", "delayed", "repaired")
+        else lower_peak(at_valuation(problem, valuation), problem.program_order)
+    )
+    assert order == problem.program_order
+
+
+def test_the_least_impact_runs_first_as_in_the_paper() -> None:
+    """dot allocates 11008*s1 and frees 12*s1; its rival allocates 4096*s0 with s0 = 12*s1."""
+    program = (
+        ProgramBuilder("paper")
+        .dim("s1", 1, 1024)
+        .input("x", [1])
+        .statement("make", reads=["x"], defines={"a": ["12*s1"]})
+        .statement("rival", reads=["x"], defines={"r": ["49152*s1"]})
+        .statement("dot", reads=["a"], defines={"d": ["11008*s1"]})
+        .statement("end", reads=["r", "d"], defines={"y": [1]})
+        .forward_output("y")
+        .build()
+    )
+    tally = ListTally()
+    order = symbolic_order(order_problem(program), tally=tally)
+    assert [program.statements[number].name for number in order] == ["make", "dot", "rival", "end"]
+    assert tally.by_impact == tally.choices == 2
+
+
+def test_topology_decides_where_impacts_cannot_be_compared() -> None:
+    tally = ListTally()
+    symbolic_order(order_problem(two_towers()), tally=tally)
+    assert tally.by_topology > 0
+
+
+@given(programs(4))
+@settings(max_examples=40)
+def test_the_best_candidate_at_a_sample_is_the_best_of_all_legal_orders(program: Program) -> None:
+    problem = order_problem(program)
+    candidates = find_candidates(problem)
+    for index, valuation in enumerate(sample_valuations(program.scope, 64)[:4]):
+        sized = at_valuation(problem, valuation)
+        assert candidates.best(index) == min(sized.peak(order) for order in legal_orders(problem))
+
+
+@given(programs())
+@settings(max_examples=40)
+def test_repair_never_raises_the_peak(program: Program) -> None:
+    sized = at_valuation(order_problem(program), VALUATION)
+    for order in (sized.problem.program_order, sized_order(sized)):
+        assert sized.peak(lower_peak(sized, order)) <= sized.peak(order)
+
+
+def test_kept_orders_are_best_together_and_as_few_as_needed() -> None:
+    problem = order_problem(two_towers())
+    candidates = find_candidates(problem)
+    kept = keep_orders(candidates, 3)
+    assert 0 not in kept
+    for sample in range(len(candidates.peaks[0])):
+        assert min(candidates.peaks[k][sample] for k in (0, *kept)) == candidates.best(sample)
+    assert keep_orders(find_candidates(order_problem(diamond())), 3) == ()
