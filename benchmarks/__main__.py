@@ -15,6 +15,7 @@ from benchmarks.reporting import Report, print_report, write_json
 BENCHMARKS = {
     "accounting": ("benchmarks.accounting",),
     "parity": ("benchmarks.parity",),
+    "scheduling": ("benchmarks.scheduling",),
     "symbolic": ("benchmarks.symbolic", "benchmarks.scaling"),
 }
 

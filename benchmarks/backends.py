@@ -34,13 +34,18 @@ class Column:
 
 def make_column(name: str, model: nn.Module) -> Column:
     """Prepare `model` for a column; nothing is compiled before the first call."""
+    return Column(name, compile_for(name, model))
+
+
+def compile_for(name: str, model: Callable[..., Any]) -> Callable[..., Any]:
+    """Compile a module or a function as a column does; eager leaves it as it is."""
     if name == EAGER:
-        return Column(name, model)
+        return model
     # Several columns and every shape that torch recompiles for count towards the limit of one code object. Past
     # it torch runs the model without compiling, which would be compared with a compiled one.
     torch._dynamo.config.recompile_limit = 64
     torch._dynamo.config.fail_on_recompile_limit_hit = True
-    return Column(name, torch.compile(model, backend=_BACKENDS[name], dynamic=True))
+    return torch.compile(model, backend=_BACKENDS[name], dynamic=True)
 
 
 def count_compilations() -> int:

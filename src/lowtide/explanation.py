@@ -73,6 +73,11 @@ class ProgramExplanation:
     code: Code | None = field(default=None, repr=False)
 
     @property
+    def captured(self) -> Program:
+        """The program as it was captured, before orders and storage reuse were chosen."""
+        return self.program if self.code is None else self.code.captured
+
+    @property
     def peak_expression(self) -> Expr:
         """The predicted peak in bytes for every size in the scope, in the program's own variables.
 

@@ -24,7 +24,7 @@ from lowtide.lower.versions import Lowering, choose_lowering
 from lowtide.options import Options
 from lowtide.plan import apply_plan, plan_from_json, plan_to_json
 from lowtide.runtime.choice import OrderChooser
-from lowtide.runtime.emit import Emitted, emit_program
+from lowtide.runtime.emit import Emitted, emit_program, emit_sizes
 from lowtide.runtime.executable import Executable
 from lowtide.runtime.registry import Fallback, FallbackWarning, compiled_programs
 from lowtide.runtime.saved_hooks import HookedCalls, Lazy, saved_tensor_hooks_are_active
@@ -41,12 +41,14 @@ class Payload:
         program: Its text.
         plans: One for each kept order.
         emitted: The code of each planned program.
+        sizes: The code that tells dimension variables from the arguments of a call.
         peaks: Their peaks, by which one is chosen; empty where there is one.
     """
 
     program: str
     plans: tuple[str, ...]
     emitted: tuple[Emitted, ...]
+    sizes: str
     peaks: tuple[PeakTable, ...]
 
 
@@ -184,6 +186,7 @@ def _plan(assembled: Assembled) -> Payload:
         program=render_program(program),
         plans=tuple(plan_to_json(plan) for plan in kept.plans),
         emitted=tuple(emit_program(apply_plan(program, plan)) for plan in kept.plans),
+        sizes=emit_sizes(program),
         peaks=kept.peaks,
     )
 
@@ -208,6 +211,8 @@ def _load(artifact: LoadableProgram, kernels: Mapping[str, Any]) -> Executable:
     executable = Executable(
         [variant(number) for number in range(len(plans))],
         kernels,
+        sizes=payload.sizes,
+        captured=lambda: parse_program(payload.program),
         chooser=OrderChooser(payload.peaks),
         title=artifact.title,
     )

@@ -29,3 +29,10 @@ def test_a_single_order_needs_no_sizes() -> None:
 def test_a_table_survives_pickling() -> None:
     SQUARE.at({"s": 3})
     assert pickle.loads(pickle.dumps(SQUARE)) == SQUARE
+
+
+def test_what_is_remembered_depends_on_names_not_on_their_order() -> None:
+    by_batch, by_length = PeakTable((dim("b"),), ((1,),)), PeakTable((dim("s"),), ((1,),))
+    chooser = OrderChooser([by_batch, by_length])
+    assert chooser.choose({"b": 2, "s": 1, "other": 5}) == 1
+    assert chooser.choose({"s": 2, "b": 1}) == 0

@@ -16,6 +16,7 @@ class OrderChooser:
 
     def __init__(self, peaks: Sequence[PeakTable]) -> None:
         self._peaks = tuple(peaks)
+        self._dims = sorted(frozenset().union(*(peak.dims for peak in self._peaks)))
         self._known: dict[tuple[int, ...], int] = {}
 
     def choose(self, sizes: Mapping[str, int]) -> int:
@@ -28,7 +29,7 @@ class OrderChooser:
         """
         if not self._peaks:
             return 0
-        key = tuple(sizes.values())
+        key = tuple(sizes[name] for name in self._dims)
         if key not in self._known:
             if len(self._known) >= _MOST_REMEMBERED:
                 self._known.clear()

@@ -1,13 +1,13 @@
 """A program that can be called: its kept orders, the choice between them, and the state between its two halves."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import torch
 
 from lowtide.ir import Program, Statement
 from lowtide.runtime.choice import OrderChooser
-from lowtide.runtime.emit import emit_sizes
 from lowtide.runtime.link import link_to
 from lowtide.runtime.load import load_functions
 from lowtide.runtime.probe import probe_workspace
@@ -23,24 +23,39 @@ class Executable:
     Args:
         variants: The program in each order that was kept; all have the same inputs, outputs and dimension variables.
         kernels: Globals of the emitted code.
+        sizes: What `emit_sizes` wrote.
+        captured: Gives the program as it was captured, before planning; asked for at most once.
         chooser: Chooses among them by the sizes of a call.
         title: Shown in tracebacks.
     """
 
     def __init__(
-        self, variants: Sequence[Variant], kernels: Mapping[str, Any], *, chooser: OrderChooser, title: str
+        self,
+        variants: Sequence[Variant],
+        kernels: Mapping[str, Any],
+        *,
+        sizes: str,
+        captured: Callable[[], Program],
+        chooser: OrderChooser,
+        title: str,
     ) -> None:
         self.title = title
+        self._load_captured = captured
         self.variants = tuple(variants)
         self._kernels = kernels
         self._chooser = chooser
-        self._sizes_of: Any = None
+        self._sizes_source = sizes
         self._probed: dict[tuple[Any, ...], int] = {}
 
     @property
     def program(self) -> Program:
         """The planned program in the first kept order: what it computes, reads and returns is that of every order."""
         return self.variants[0].program
+
+    @cached_property
+    def captured(self) -> Program:
+        """The program as it was captured: in its own order, no storage shared. Cost: read from its text, then kept."""
+        return self._load_captured()
 
     def program_at(self, valuation: Mapping[str, int]) -> Program:
         """The planned program in the order that runs at given sizes."""
@@ -82,10 +97,12 @@ class Executable:
             return self.variants[0]
         return self.variants[self._chooser.choose({**self._sizes(args), **machine_sizes()})]
 
-    def _sizes(self, args: list[Any]) -> dict[str, int]:
-        if self._sizes_of is None:
-            self._sizes_of = load_functions(emit_sizes(self.program), {}, f"{self.title} sizes")["sizes"]
-        return dict(self._sizes_of(args))
+    @cached_property
+    def _sizes(self) -> Callable[[list[Any]], dict[str, int]]:
+        """Tells what the arguments of a call make of the dimension variables."""
+        functions = load_functions(self._sizes_source, {}, f"{self.title} sizes")
+        sizes: Callable[[list[Any]], dict[str, int]] = functions["sizes"]
+        return sizes
 
 
 def _run_forward(variant: Variant, args: list[Any]) -> tuple[list[Any], Any, SavedState]:

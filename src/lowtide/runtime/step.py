@@ -55,6 +55,11 @@ class Code(Protocol):
         """The program in one of its orders."""
         ...
 
+    @property
+    def captured(self) -> Program:
+        """The program before planning."""
+        ...
+
     def program_at(self, valuation: Mapping[str, int]) -> Program:
         """The program in the order that runs at given sizes."""
         ...

@@ -13,7 +13,7 @@ from lowtide.ir import Program, verify_program
 from lowtide.lower.aten import AtenArtifact, compile_with_aten
 from lowtide.lower.joint import Assembled, Hooks
 from lowtide.runtime.choice import OrderChooser
-from lowtide.runtime.emit import emit_program
+from lowtide.runtime.emit import emit_program, emit_sizes
 from lowtide.runtime.executable import Executable
 from lowtide.runtime.state import SavedState, graph_is_kept
 from lowtide.runtime.variant import Variant
@@ -64,7 +64,14 @@ class Recorder:
             keeping=lambda: emit_program(program),
             title=artifact.title,
         )
-        executable = Executable([variant], kernels, chooser=OrderChooser(()), title=artifact.title)
+        executable = Executable(
+            [variant],
+            kernels,
+            sizes=emit_sizes(program),
+            captured=lambda: program,
+            chooser=OrderChooser(()),
+            title=artifact.title,
+        )
         return _Observed(executable, self, len(self.programs) - 1)
 
 

@@ -1,0 +1,151 @@
+"""What choosing orders is worth, and how far one set of orders for all shapes is from the best order of each shape.
+
+Programs are those that lowtide makes of the models, for training and for inference, with the same kernels in every
+column; only the order differs. Peaks are predicted ones, which `accounting` holds against measured ones. The small
+cases of `benchmarks.order_cases` are measured, beside torch.compile and eager.
+
+    program      the order in which the program was captured
+    topology     list scheduling that looks at no size
+    symbolic     list scheduling by symbolic impact, program order where impacts cannot be compared
+    paper        the same with topology where impacts cannot be compared (BladeDISC++)
+    kept         the orders that lowtide keeps, chosen at entry
+    exact        everything lowtide knows, run on the exact sizes of the shape: the oracle
+"""
+
+import statistics
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import lowtide
+from benchmarks.backends import LOWTIDE, make_column, reset_compiler
+from benchmarks.models import CASES, LLAMA, Case, chosen
+from benchmarks.order_cases import measure_cases
+from benchmarks.reporting import Report, log_row
+from benchmarks.statements import training_program
+from benchmarks.steps import inference_step, train_step
+from lowtide.ir import Program
+from lowtide.schedule import make_plans, scalar_tangents
+from lowtide.schedule.choice import orders_at
+from lowtide.schedule.list_order import ListTally, sized_order, symbolic_order, topology_order
+from lowtide.schedule.numbers import SizedProblem, at_valuation
+from lowtide.schedule.problem import Order, order_problem
+from lowtide.schedule.repair import Effort
+from lowtide.schedule.samples import sample_valuations
+
+SHAPES = 24
+# The oracle tries harder than lowtide does at compile time.
+ORACLE = Effort(width=200, rounds=200)
+# Shapes at which columns are compared are not those at which orders were searched.
+SKIPPED = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A program and what the tables call it."""
+
+    name: str
+    program: Program
+
+
+def run(*, quick: bool = False, device: str = "cpu", only: str = "") -> Report:
+    """Compare ways of ordering; quick takes one model and fewer shapes.
+
+    Args:
+        quick: Under a minute.
+        device: Where the models run.
+        only: Leave out the cases whose name does not contain this.
+    """
+    rows: list[dict[str, Any]] = []
+    tally = ListTally()
+    gaps: list[float] = []
+    wrong: list[bool] = []
+    mattered: list[bool] = []
+    for named in _programs(chosen((LLAMA,) if quick else CASES, only), device, training_only=quick):
+        for with_reuse in (True, False):
+            row, found = _compare(named, with_reuse, SHAPES // 3 if quick else SHAPES, tally)
+            log_row(row)
+            rows.append(row)
+            gaps += [shape["kept"] / shape["exact"] - 1 for shape in found]
+            wrong += [shape["paper"] > shape["list_exact"] for shape in found]
+            mattered += [shape["kept"] < shape["first_kept"] for shape in found]
+    cases = {} if quick else measure_cases()
+    seconds = {count: _seconds_to_plan(count) for count in (1000, 10_000)}
+    return Report(
+        title="Orders: predicted peaks beside those of exact sizes, same kernels",
+        rows=rows,
+        summary={
+            "programs": len({row["program"] for row in rows}),
+            "shapes": len(gaps),
+            "dynamic_gap_max": max(gaps),
+            "dynamic_gap_median": statistics.median(gaps),
+            "unknown_share": tally.comparisons.unknown_share,
+            "wrong_order_share": sum(wrong) / len(wrong),
+            "choice_mattered_share": sum(mattered) / len(mattered),
+            "topology_decided_share": tally.by_topology / max(1, tally.choices),
+            "statements_10000_seconds": seconds[10_000],
+            "statements_growth": seconds[10_000] / seconds[1000],
+            **cases,
+        },
+        notes=[
+            "columns: largest ratio over the shapes to the program's own order; gap: kept above exact, largest",
+            "wrong_order_share: shapes at which scheduling by symbolic impact has a higher peak than by exact impact",
+            "choice_mattered_share: shapes at which another kept order beats the program's own",
+        ],
+    )
+
+
+def _programs(cases: Sequence[Case], device: str, *, training_only: bool) -> Iterator[Named]:
+    for case in cases:
+        for training in (True,) if training_only else (True, False):
+            reset_compiler()
+            model = case.make_model().to(device).train(training)
+            column = make_column(LOWTIDE, model)
+            step = train_step if training else inference_step
+            step(column.run, case.make(*case.first))
+            explained = lowtide.explain(column.run).programs
+            for index, program in enumerate(explained):
+                part = f" {index}" if len(explained) > 1 else ""
+                yield Named(f"{case.name} {'training' if training else 'inference'}{part}", program.captured)
+
+
+def _compare(
+    named: Named, with_reuse: bool, shapes: int, tally: ListTally
+) -> tuple[dict[str, Any], list[Mapping[str, int]]]:
+    program = named.program
+    problem = order_problem(program, tangents_held=scalar_tangents(program))
+    kept = [plan.order for plan in make_plans(program).plans]
+    if not with_reuse:
+        problem = replace(problem, takeovers=tuple(() for _ in problem.takeovers))
+    fixed = {
+        "program": problem.program_order,
+        "topology": topology_order(problem),
+        "symbolic": symbolic_order(problem, topology=False),
+        "paper": symbolic_order(problem, tally=tally if with_reuse else None),
+    }
+    valuations = sample_valuations(program.scope, SKIPPED + shapes)[-shapes:]
+    found = [_peaks(at_valuation(problem, valuation), fixed, kept) for valuation in valuations]
+    columns = [*fixed, "kept", "exact"]
+    row: dict[str, Any] = {"program": named.name, "statements": len(program.statements), "reuse": with_reuse}
+    row["orders"] = len(kept)
+    row |= {column: round(max(shape[column] / shape["program"] for shape in found), 4) for column in columns}
+    row["gap"] = round(max(shape["kept"] / shape["exact"] - 1 for shape in found), 5)
+    return row, found
+
+
+def _peaks(sized: SizedProblem, fixed: Mapping[str, Order], kept: Sequence[Order]) -> Mapping[str, int]:
+    peaks = {name: sized.peak(order) for name, order in fixed.items()}
+    peaks["kept"] = min(sized.peak(order) for order in kept)
+    peaks["first_kept"] = sized.peak(kept[0])
+    peaks["list_exact"] = sized.peak(sized_order(sized))
+    oracle = orders_at(sized, [*fixed.values(), *kept], ORACLE)
+    peaks["exact"] = min(sized.peak(order) for order in (*fixed.values(), *kept, *oracle))
+    return peaks
+
+
+def _seconds_to_plan(count: int) -> float:
+    program = training_program(count)
+    start = time.perf_counter()
+    make_plans(program)
+    return time.perf_counter() - start
