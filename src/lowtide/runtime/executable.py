@@ -1,7 +1,7 @@
 """A program that can be called: its kept orders, the choice between them, and the state between its two halves."""
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import torch
@@ -40,7 +40,7 @@ class Executable:
         title: str,
     ) -> None:
         self.title = title
-        self._load_captured = captured
+        self._load_captured = cache(captured)
         self.variants = tuple(variants)
         self._kernels = kernels
         self._chooser = chooser
@@ -52,7 +52,7 @@ class Executable:
         """The planned program in the first kept order: what it computes, reads and returns is that of every order."""
         return self.variants[0].program
 
-    @cached_property
+    @property
     def captured(self) -> Program:
         """The program as it was captured: in its own order, no storage shared. Cost: read from its text, then kept."""
         return self._load_captured()
