@@ -4,7 +4,6 @@ The facts come from the programs that torch.compile made with the lowtide backen
 named dimensions, what is live there at given sizes, and what was assumed.
 """
 
-import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,12 +14,9 @@ from lowtide.errors import LowtideError
 from lowtide.ir import Program, Statement
 from lowtide.runtime.probe import measure_unknown_workspace
 from lowtide.runtime.registry import Fallback, compiled_programs
-from lowtide.runtime.step import Code, MissingSizeError, size_deriver
+from lowtide.runtime.step import Code, MissingSizeError, SizeError, check_sizes, size_deriver
 from lowtide.schedule import scalar_tangents
-from lowtide.symbolic import Expr, Scope, const, dim, minimum, render, substitute
-
-_SAMPLES = (1, 2, 3, 5, 8, 16, 31, 64, 127, 192, 256, 512, 768, 1024, 2048, 4096)
-_MOST_SAMPLES = 4096
+from lowtide.symbolic import Expr, const, dim, minimum, render, substitute
 
 
 class NothingCompiledError(LowtideError):
@@ -56,7 +52,7 @@ class ProgramExplanation:
         name: Name of the program.
         kind: `training` or `inference`.
         dimensions: Names of the sizes that the caller chooses.
-        terms: The peak of each order is the largest of its terms at every combination of the sampled sizes.
+        terms: The peak of each order is the largest of its terms, at every size of the scope.
         assumptions: What the prediction takes for granted.
         program: The program itself, as it runs in the first order.
         orders: The program in each order that was kept; the one with the least peak at the sizes of a call runs.
@@ -87,7 +83,10 @@ class ProgramExplanation:
 
     @property
     def peak(self) -> str:
-        """The predicted peak in bytes as a formula in named dimensions, at the sampled sizes."""
+        """The predicted peak in bytes as a formula in named dimensions, for every size of the scope.
+
+        Exact; a workspace without a formula is in it by name.
+        """
         orders = [
             _call_of("max", [term.formula for term in self.terms if term.order == order])
             for order in range(len(self.orders))
@@ -102,13 +101,14 @@ class ProgramExplanation:
 
         Raises:
             MissingSizeError: If a dimension is left out.
+            SizeError: If a name is not one of the program's, or a size lies outside of the scope.
 
         Guarantee: exact. A workspace without a formula is measured by running its call alone, once per sizes; without
             `code` it is left out.
         """
         valuation = _valuation(self.program, sizes)
         if self.code is None:
-            return _profile(self.program).peak_at(valuation)
+            return min((_profile(order).peak_at(valuation) for order in self.orders), key=lambda fact: fact.bytes)
         profile = _profile(self.code.program_at(valuation))
         everything = range(len(self.program.statements))
         return profile.peak_at(valuation, measure_unknown_workspace(profile, self.code.probe, valuation, everything))
@@ -181,7 +181,7 @@ def explain(compiled: Any) -> Explanation:
     Raises:
         NothingCompiledError: If `compiled` was not made by torch.compile with this backend, or was not called yet.
 
-    Cost: a profile of each program, and its evaluation at a few hundred sizes.
+    Cost: a profile of each order of each program.
     """
     backend = find_backend(compiled)
     programs = () if backend is None else compiled_programs.programs_of(backend)
@@ -234,6 +234,14 @@ def _used(program: Program) -> frozenset[str]:
 def _valuation(program: Program, sizes: Mapping[str, int]) -> dict[str, int]:
     known: dict[str, int] = {}
     missing: list[str] = []
+    names = {program.dim_names.get(d, d) for d in program.scope.ranges}
+    if strange := sorted(sizes.keys() - names):
+        raise SizeError(
+            "A size was given for a dimension that the program does not have.",
+            found=", ".join(strange),
+            where=f"program {program.name}",
+            fix=f"its dimensions are {', '.join(sorted(names))}",
+        )
     for variable in [b.dim for b in program.entry_dims] + sorted(program.run_time_dims):
         name = program.dim_names.get(variable, variable)
         if name in sizes:
@@ -247,7 +255,9 @@ def _valuation(program: Program, sizes: Mapping[str, int]) -> dict[str, int]:
             where=f"program {program.name}",
             fix="pass each of them by name, for example peak_at(batch=8, sequence=512)",
         )
-    return size_deriver(program)(known)
+    valuation = size_deriver(program)(known)
+    check_sizes(program, valuation)
+    return valuation
 
 
 def _call_of(function: str, formulas: Sequence[str]) -> str:
@@ -256,32 +266,15 @@ def _call_of(function: str, formulas: Sequence[str]) -> str:
 
 
 def _peak_terms(order: int, program: Program) -> tuple[PeakTerm, ...]:
-    """The steps that have the largest footprint at one of the sampled sizes, each footprint once."""
+    """The steps of which one has the largest footprint at every size of the scope."""
     profile = _profile(program)
-    if not program.statements:
-        return ()
-    found: dict[str, PeakTerm] = {}
-    for valuation in _sample_valuations(program):
-        step = int(profile.at(valuation).argmax())
-        statement = program.statements[profile.order[step]]
-        if statement.name not in found:
-            found[statement.name] = _term(order, program, profile.footprint(step), statement)
-    return tuple(found.values())
-
-
-def _sample_valuations(program: Program) -> list[dict[str, int]]:
-    free = [b.dim for b in program.entry_dims if not b.code and b.dim in _used(program)]
-    free += sorted(program.run_time_dims)
-    choices = [_within(program.scope, variable) for variable in free]
-    complete = size_deriver(program)
-    combinations = itertools.islice(itertools.product(*choices), _MOST_SAMPLES)
-    return [complete(dict(zip(free, values, strict=True))) for values in combinations]
-
-
-def _within(scope: Scope, variable: str) -> Sequence[int]:
-    low, high = scope.ranges[variable]
-    inside = [s for s in _SAMPLES if s >= low and (high is None or s <= high)]
-    return inside or [low]
+    unknown = {statement for statement, _ in profile.unknown_workspace}
+    steps = dict.fromkeys(profile.peak_steps)
+    # A workspace of unknown size may make any of these the peak.
+    steps.update(dict.fromkeys(s for s, n in enumerate(profile.order) if program.statements[n].name in unknown))
+    return tuple(
+        _term(order, program, profile.footprint(step), program.statements[profile.order[step]]) for step in steps
+    )
 
 
 def _term(order: int, program: Program, footprint: Expr, statement: Statement) -> PeakTerm:

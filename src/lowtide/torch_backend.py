@@ -6,6 +6,7 @@ compiled autograd.
 """
 
 import dataclasses
+import functools
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -14,15 +15,14 @@ import torch
 from torch._dynamo.backends.registry import lookup_backend
 
 from lowtide import __version__
-from lowtide.analysis import PeakTable
 from lowtide.capture import compiled_autograd_is_on, copy_captured, current_backend, plain_function
 from lowtide.errors import LowtideError
 from lowtide.identity import source_digest
-from lowtide.ir import parse_program, render_program, verify_program
+from lowtide.ir import Program, parse_program, render_program, verify_program
 from lowtide.lower.joint import Assembled, Hooks, LoadableProgram, UnsupportedGraphError, compile_title
 from lowtide.lower.versions import Lowering, choose_lowering
 from lowtide.options import Options
-from lowtide.plan import apply_plan, plan_from_json, plan_to_json
+from lowtide.plan import Plan, Rejected, apply_plan, check_plan, plan_from_json, plan_to_json
 from lowtide.runtime.choice import OrderChooser
 from lowtide.runtime.emit import Emitted, emit_program, emit_sizes
 from lowtide.runtime.executable import Executable
@@ -30,7 +30,7 @@ from lowtide.runtime.registry import Fallback, FallbackWarning, compiled_program
 from lowtide.runtime.saved_hooks import HookedCalls, Lazy, saved_tensor_hooks_are_active
 from lowtide.runtime.state import SavedState, graph_is_kept
 from lowtide.runtime.variant import Variant
-from lowtide.schedule import make_plans, plan_order
+from lowtide.schedule import OrderPeak, make_plans, plan_order
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Payload:
     plans: tuple[str, ...]
     emitted: tuple[Emitted, ...]
     sizes: str
-    peaks: tuple[PeakTable, ...]
+    peaks: tuple[OrderPeak, ...]
 
 
 def lowtide(
@@ -182,6 +182,8 @@ def _plan(assembled: Assembled) -> Payload:
     program = assembled.program
     verify_program(program)
     kept = make_plans(program)
+    for plan in kept.plans:
+        _accept(program, plan)
     return Payload(
         program=render_program(program),
         plans=tuple(plan_to_json(plan) for plan in kept.plans),
@@ -191,19 +193,30 @@ def _plan(assembled: Assembled) -> Payload:
     )
 
 
+def _accept(program: Program, plan: Plan) -> None:
+    verdict = check_plan(program, plan)
+    if isinstance(verdict, Rejected):
+        raise LowtideError(
+            "A plan was rejected by the checker; nothing was run.",
+            found=f"{verdict.reason.value}: {verdict.detail}",
+            where=f"program {program.name}",
+            fix="report this with the model; without the fallback option set to False it runs on torch's own path.",
+        )
+
+
 def _load(artifact: LoadableProgram, kernels: Mapping[str, Any]) -> Executable:
     payload: Payload = artifact.payload
     plans = [plan_from_json(text) for text in payload.plans]
+    captured = functools.cache(lambda: parse_program(payload.program))
 
     def variant(number: int) -> Variant:
-        def keeping() -> Emitted:
-            program = parse_program(payload.program)
-            return emit_program(apply_plan(program, plan_order(program, plans[number].order, across_boundary=False)))
+        def keeping() -> Program:
+            return apply_plan(captured(), plan_order(captured(), plans[number].order, across_boundary=False))
 
         return Variant(
             payload.emitted[number],
             kernels,
-            program=lambda: apply_plan(parse_program(payload.program), plans[number]),
+            program=lambda: apply_plan(captured(), plans[number]),
             keeping=keeping,
             title=artifact.title if len(plans) == 1 else f"{artifact.title} order {number}",
         )
@@ -212,7 +225,7 @@ def _load(artifact: LoadableProgram, kernels: Mapping[str, Any]) -> Executable:
         [variant(number) for number in range(len(plans))],
         kernels,
         sizes=payload.sizes,
-        captured=lambda: parse_program(payload.program),
+        captured=captured,
         chooser=OrderChooser(payload.peaks),
         title=artifact.title,
     )

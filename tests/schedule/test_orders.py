@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 
 from lowtide.analysis import dependences
-from lowtide.ir import Program, ProgramBuilder
-from lowtide.plan import Plan, check_plan
+from lowtide.ir import Flag, Program, ProgramBuilder
+from lowtide.plan import Plan, Reason, check_plan
 from lowtide.schedule.choice import find_candidates, keep_orders
 from lowtide.schedule.delay import delayed_order
 from lowtide.schedule.list_order import ListTally, sized_order, symbolic_order, topology_order
@@ -77,6 +77,23 @@ def test_the_least_impact_runs_first_as_in_the_paper() -> None:
     order = symbolic_order(order_problem(program), tally=tally)
     assert [program.statements[number].name for number in order] == ["make", "dot", "rival", "end"]
     assert tally.by_impact == tally.choices == 2
+
+
+def test_a_run_time_check_stays_before_what_uses_the_size() -> None:
+    """item; check(u); then statements of which those that need u must wait for the check."""
+    builder = ProgramBuilder("checked").dim("s", 1, 64).dim("u", 0, 64).input("x", ["s"])
+    builder.statement("item", reads=["x"], defines_dims=["u"], allocates=False)
+    builder.statement("check", reads_dims=["u"], flags=[Flag.SIDE_EFFECT], allocates=False)
+    builder.statement("free", reads=["x"], defines={"a": ["s"]})
+    builder.statement("use", reads=["x"], defines={"b": ["u"]})
+    program = builder.forward_output("a", "b").build()
+    graph = dependences(program)
+    assert graph.is_order((0, 2, 1, 3))
+    assert not graph.is_order((0, 3, 1, 2))
+    assert check_plan(program, Plan((0, 2, 1, 3), {})).accepted
+    rejected = check_plan(program, Plan((0, 3, 1, 2), {}))
+    assert not rejected.accepted
+    assert rejected.reason is Reason.UNCHECKED
 
 
 def test_topology_decides_where_impacts_cannot_be_compared() -> None:

@@ -24,7 +24,7 @@ def test_the_chosen_plan_is_legal_and_never_worse_at_any_size(program: Program) 
     for valuation in ALL:
         peaks = [profile.peak_at(valuation).bytes for profile in profiles]
         if kept.peaks:
-            assert [table.at(valuation) for table in kept.peaks] == peaks
+            assert [kept_peak.peak.at(valuation) for kept_peak in kept.peaks] == peaks
         assert min(peaks) <= own.peak_at(valuation).bytes
 
 

@@ -9,7 +9,8 @@ Accesses are told apart by buffer, not by value, so views and in-place writes ne
     y = g(v)             x's     y's      READ_AFTER_WRITE from add_, USE_OF_VIEW from view
 
 Beside these: a statement comes after the one that makes a variable it needs known; statements with the flag
-RANDOM (and likewise COLLECTIVE, SIDE_EFFECT) keep their order among themselves; and every forward
+RANDOM (and likewise COLLECTIVE, SIDE_EFFECT) keep their order among themselves; a check (a SIDE_EFFECT that neither
+defines nor writes) stays before whatever needs the run-time sizes or reads the tensors it looks at; and every forward
 statement stays before every backward one. The last rule is a boundary, not edges: it would take
 forward x backward many.
 
@@ -37,6 +38,7 @@ class DependenceKind(StrEnum):
     RANDOM = "random numbers in order"
     COLLECTIVE = "collectives in order"
     SIDE_EFFECT = "side effects in order"
+    CHECKED = "use of what an earlier statement checks"
 
 
 _KINDS_OF_FLAGS = {
@@ -123,6 +125,7 @@ class _Finder:
         self._last_flagged: dict[Flag, int] = {}
         self._definer_of_dim: dict[str, int] = {}
         self._view_maker: dict[str, int] = {}
+        self._check_of: dict[str, int] = {}  # the latest check that looked at a buffer or a run-time variable
         self._started = {
             buffer.name for buffer in program.buffers.values() if buffer.kind is not BufferKind.INTERMEDIATE
         }
@@ -153,8 +156,11 @@ class _Finder:
             self._write(number, buffer)
         self._started.update(read)
         self._started.update(written)
-        if self._run_time_dims:
-            self._need_dims(number, statement)
+        needed = (
+            needed_dims(self._program, statement) & self._run_time_dims if self._run_time_dims else frozenset[str]()
+        )
+        self._need_dims(number, statement, needed)
+        self._stay_checked(number, statement, (*needed, *read))
         for flag, kind in _KINDS_OF_FLAGS.items():
             if flag in statement.flags:
                 if flag in self._last_flagged:
@@ -190,8 +196,15 @@ class _Finder:
             self._edges.append(Dependence(writer, number, DependenceKind.WRITE_AFTER_WRITE, buffer))
         self._last_write[buffer] = number
 
-    def _need_dims(self, number: int, statement: Statement) -> None:
-        for dim in sorted(needed_dims(self._program, statement) & self._run_time_dims):
+    def _stay_checked(self, number: int, statement: Statement, subjects: Sequence[str]) -> None:
+        checks = {self._check_of[subject]: subject for subject in sorted(subjects) if subject in self._check_of}
+        self._edges += [Dependence(check, number, DependenceKind.CHECKED, subject) for check, subject in checks.items()]
+        if Flag.SIDE_EFFECT in statement.flags and not statement.defines and not statement.writes:
+            # Checks keep their order among themselves, so the latest one stands for all.
+            self._check_of.update(dict.fromkeys(subjects, number))
+
+    def _need_dims(self, number: int, statement: Statement, needed: frozenset[str]) -> None:
+        for dim in sorted(needed):
             definer = self._definer_of_dim.get(dim)
             if definer is not None:
                 self._edges.append(Dependence(definer, number, DependenceKind.RUN_TIME_DIM, dim))

@@ -74,6 +74,16 @@ def table_of_rows(monomials: Sequence[Monomial], rows: Integers, scope: Scope) -
     )
 
 
+def undominated_rows(monomials: Sequence[Monomial], rows: Integers, scope: Scope) -> tuple[int, ...]:
+    """Return the indices of rows whose maximum is the maximum of all rows, at every valuation of the scope.
+
+    Cost: as `table_of_rows`.
+    """
+    if not len(rows) or not monomials:
+        return ()
+    return tuple(int(index) for index in _undominated(monomials, rows, scope, _sample(scope)))
+
+
 def _sample(scope: Scope) -> list[dict[str, int]]:
     rng = random.Random(0)
     return [scope.sample(rng) for _ in range(_SAMPLES)]

@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from lowtide.analysis.liveness import LiveRange, live_ranges
 from lowtide.analysis.order import resolve_order
-from lowtide.analysis.peak_expression import peak_of_rows, table_of_rows
+from lowtide.analysis.peak_expression import peak_of_rows, table_of_rows, undominated_rows
 from lowtide.analysis.peak_table import PeakTable
 from lowtide.errors import LowtideError
 from lowtide.ir import Program
@@ -167,6 +167,17 @@ class MemoryProfile:
     def peak_table(self) -> PeakTable:
         """The predicted peak as a table: what `peak` is, cheaper to make and to evaluate. Exact. Not kept."""
         return table_of_rows(self._monomials, self._rows, self.program.scope)
+
+    def footprint_table(self, step: int) -> PeakTable:
+        """The footprint of one step as a table. Exact."""
+        used = [column for column, coefficient in enumerate(self._rows[step].tolist()) if coefficient]
+        monomials = tuple(Expr({self._monomials[column]: 1}) for column in used)
+        return PeakTable(monomials, (tuple(self._rows[step][used].tolist()),))
+
+    @property
+    def peak_steps(self) -> tuple[int, ...]:
+        """Steps of which, at every valuation of the scope, at least one has the largest footprint. Exact."""
+        return undominated_rows(self._monomials, self._rows, self.program.scope)
 
     def peak_at(self, valuation: Mapping[str, int], measured: Mapping[tuple[str, str], int] | None = None) -> PeakFact:
         """Find the predicted peak at one valuation, and what is live there.

@@ -41,6 +41,7 @@ class Reason(StrEnum):
     WRONG_VERSION = "a statement sees other contents than in program order"
     REUSE_NOT_PERMITTED = "storage is taken over that the kernel does not permit"
     OUTPUT_OVERWRITTEN = "an output does not hold what it holds in program order"
+    UNCHECKED = "a statement runs before the check of what it uses"
     FLAGGED_ORDER = "random, collective or side-effect statements change places"
 
 
@@ -82,7 +83,7 @@ def check_plan(program: Program, plan: Plan, *, tally: CompareTally | None = Non
         statement would see other contents that happen to be equal.
     Cost: O(accesses), one comparison for each buffer that takes over storage.
     """
-    rejected = _check_shape(program, plan) or _check_reuse(program, plan, tally)
+    rejected = _check_shape(program, plan) or _check_guards(program, plan) or _check_reuse(program, plan, tally)
     if rejected is not None:
         return rejected
     homes = {buffer: _home(plan, buffer) for buffer in program.buffers}
@@ -121,6 +122,32 @@ def _check_shape(program: Program, plan: Plan) -> Rejected | None:
                     return Rejected(Reason.FLAGGED_ORDER, detail, statement.name)
                 last[flag] = number
     return None
+
+
+def _check_guards(program: Program, plan: Plan) -> Rejected | None:
+    """Whether what raises on wrong sizes or data still runs before what would use them."""
+    step_of = {number: step for step, number in enumerate(plan.order)}
+    for number, guard in enumerate(program.statements):
+        if Flag.SIDE_EFFECT not in guard.flags or guard.defines or guard.writes:
+            continue
+        looked_at = _looked_at(program, guard)
+        for later in range(number + 1, len(program.statements)):
+            statement = program.statements[later]
+            if step_of[later] < step_of[number] and looked_at & _looked_at(program, statement):
+                detail = f"'{statement.name}' runs before '{guard.name}', which checks what it uses"
+                return Rejected(Reason.UNCHECKED, detail, statement.name)
+    return None
+
+
+def _looked_at(program: Program, statement: Statement) -> set[str]:
+    """Buffers that a statement reads or changes, and the run-time variables that it needs."""
+    names = set(statement.reads_dims)
+    for name in (*statement.reads, *statement.writes, *statement.defines):
+        value = program.values[name]
+        for expr in (*value.shape, *value.stride, value.offset, program.buffers[value.buffer].size):
+            names |= expr.dims
+    names &= program.run_time_dims
+    return names | {program.values[name].buffer for name in (*statement.reads, *statement.writes)}
 
 
 def _check_reuse(program: Program, plan: Plan, tally: CompareTally | None) -> Rejected | None:

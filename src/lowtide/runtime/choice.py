@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from lowtide.analysis import PeakTable
+from lowtide.schedule import OrderPeak
 
 _MOST_REMEMBERED = 4096
 
@@ -11,10 +11,10 @@ class OrderChooser:
     """Chooses the order with the least peak by sizes, the first among equals, and remembers.
 
     Args:
-        peaks: Predicted peak of each kept order, over variables known at entry; empty where there is one order.
+        peaks: Of each kept order, the program's own first, over variables known at entry; empty where there is one.
     """
 
-    def __init__(self, peaks: Sequence[PeakTable]) -> None:
+    def __init__(self, peaks: Sequence[OrderPeak]) -> None:
         self._peaks = tuple(peaks)
         self._dims = sorted(frozenset().union(*(peak.dims for peak in self._peaks)))
         self._known: dict[tuple[int, ...], int] = {}
@@ -30,9 +30,21 @@ class OrderChooser:
         if not self._peaks:
             return 0
         key = tuple(sizes[name] for name in self._dims)
-        if key not in self._known:
+        chosen = self._known.get(key)
+        if chosen is None:
+            chosen = self._evaluate(sizes)
             if len(self._known) >= _MOST_REMEMBERED:
                 self._known.clear()
-            peaks = [peak.at(sizes) for peak in self._peaks]
-            self._known[key] = peaks.index(min(peaks))
-        return self._known[key]
+            self._known[key] = chosen
+        return chosen
+
+    def _evaluate(self, sizes: Mapping[str, int]) -> int:
+        peaks = [kept.peak.at(sizes) for kept in self._peaks]
+        unknown = [[table.at(sizes) for table in kept.beside_unknown] for kept in self._peaks]
+        # Bytes of unknown size come on top at these statements: an order that is higher there may be higher at all.
+        safe = [
+            index
+            for index in range(len(peaks))
+            if all(here <= own for here, own in zip(unknown[index], unknown[0], strict=True))
+        ]
+        return min(safe, key=peaks.__getitem__)

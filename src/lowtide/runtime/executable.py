@@ -1,7 +1,7 @@
 """A program that can be called: its kept orders, the choice between them, and the state between its two halves."""
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -24,7 +24,7 @@ class Executable:
         variants: The program in each order that was kept; all have the same inputs, outputs and dimension variables.
         kernels: Globals of the emitted code.
         sizes: What `emit_sizes` wrote.
-        captured: Gives the program as it was captured, before planning; asked for at most once.
+        captured: Gives the program as it was captured, before planning.
         chooser: Chooses among them by the sizes of a call.
         title: Shown in tracebacks.
     """
@@ -40,7 +40,7 @@ class Executable:
         title: str,
     ) -> None:
         self.title = title
-        self._load_captured = cache(captured)
+        self._load_captured = captured
         self.variants = tuple(variants)
         self._kernels = kernels
         self._chooser = chooser
@@ -57,9 +57,10 @@ class Executable:
         """The program as it was captured: in its own order, no storage shared. Cost: read from its text, then kept."""
         return self._load_captured()
 
-    def program_at(self, valuation: Mapping[str, int]) -> Program:
-        """The planned program in the order that runs at given sizes."""
-        return self.variants[self._chooser.choose(valuation)].program
+    def program_at(self, valuation: Mapping[str, int], *, keeping: bool = False) -> Program:
+        """The planned program in the order that runs at given sizes; `keeping`: as it runs under `retain_graph`."""
+        variant = self.variants[self._chooser.choose(valuation)]
+        return variant.keeping if keeping else variant.program
 
     def probe(self, statement: Statement, valuation: Mapping[str, int]) -> int:
         """Measure the workspace of one statement at given sizes, in bytes; see `probe_workspace`. Kept."""

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import torch
 
 from lowtide.analysis import MemoryProfile
-from lowtide.ir import Program, Statement, Value
+from lowtide.ir import Flag, Program, Statement, Value
 from lowtide.runtime.load import load_functions
 from lowtide.runtime.meter import measure_peak
 from lowtide.symbolic import evaluate
@@ -33,17 +33,29 @@ def measure_unknown_workspace(
         statements: Indices of the statements that run.
 
     Returns:
-        (statement, workspace) -> bytes, as `MemoryProfile.at` takes them.
+        (statement, workspace) -> bytes, as `MemoryProfile.at` takes them. Left out is what cannot be run just to be
+        measured: calls with effects, of random numbers, of operators that are not torch's own, and calls that fail on
+        made-up operands.
     """
     unknown = set(profile.unknown_workspace)
     measured: dict[tuple[str, str], int] = {}
     for statement in profile.program.statements[statements.start : statements.stop] if unknown else ():
         names = [w.name for w in statement.workspace if (statement.name, w.name) in unknown]
-        if names:
+        if names and _may_be_run_alone(statement):
             known = sum(evaluate(w.size, valuation) for w in statement.workspace if w.size is not None)
+            try:
+                found = probe(statement, valuation)
+            except (RuntimeError, ValueError, IndexError):
+                continue
             # A statement has one workspace without formula: that of its one library call.
-            measured[statement.name, names[0]] = max(0, probe(statement, valuation) - known)
+            measured[statement.name, names[0]] = max(0, found - known)
     return measured
+
+
+def _may_be_run_alone(statement: Statement) -> bool:
+    effects = {Flag.SIDE_EFFECT, Flag.COLLECTIVE, Flag.RANDOM}
+    name = statement.op.removeprefix("torch.ops.")
+    return not effects & statement.flags and name.startswith(("aten.", "extern_kernels."))
 
 
 def probe_workspace(
@@ -74,7 +86,8 @@ def probe_workspace(
     run = load_functions("\n".join(lines) + "\n", kernels, f"{program.name} probe {statement.name}")["run"]
     tensors = [_make(program, program.values[name], valuation) for name in names]
     own = 0 if statement.allocates else _fresh_bytes(program, defined, statement, valuation)
-    return max(0, measure_peak(lambda: run(*tensors)).peak_bytes - own)
+    with torch.random.fork_rng(devices=[]):
+        return max(0, measure_peak(lambda: run(*tensors)).peak_bytes - own)
 
 
 def _make(program: Program, value: Value, valuation: Mapping[str, int]) -> torch.Tensor:

@@ -13,7 +13,7 @@ import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from lowtide.ir import BufferKind, Output
-from lowtide.runtime.step import CallKind, CallRecord, Code, Held, Step
+from lowtide.runtime.step import CallKind, CallRecord, Code, Held, Step, machine_sizes
 from lowtide.symbolic import dim
 
 _COUNTED_WHILE_SAVED = (BufferKind.INTERMEDIATE, BufferKind.NUMBER)
@@ -58,7 +58,7 @@ class StepRecorder:
             for axis, extent in enumerate(program.values[name].shape):
                 if extent in variables:
                     links.setdefault(variables[extent], (origin.held.call, origin.held.value, axis))
-        self.step.calls.append(CallRecord(code, kind, None, dict(sizes), links, alive=alive))
+        self.step.calls.append(CallRecord(code, kind, None, {**sizes, **machine_sizes()}, links, alive=alive))
         return len(self.step.calls) - 1
 
     def leave_forward(self, place: int, outputs: Sequence[Any], state: Any, saved: Sequence[str]) -> None:
@@ -69,11 +69,12 @@ class StepRecorder:
             counted = tuple(n for n in saved if program.buffers[program.values[n].buffer].kind in _COUNTED_WHILE_SAVED)
             self._saved.append(_Saved(place, weakref.ref(state), counted))
 
-    def enter_backward(self, state: Any, tangents: Sequence[Any], held: Sequence[bool]) -> int | None:
+    def enter_backward(self, state: Any, tangents: Sequence[Any], held: Sequence[bool], *, kept: bool) -> int | None:
         """Note that a backward begins; None if its forward was not watched."""
-        forward = next((saved.call for saved in self._saved if saved.state() is state), None)
-        if forward is None:
+        own = next((saved for saved in self._saved if saved.state() is state), None)
+        if own is None:
             return None
+        forward = own.call
         code = self.step.calls[forward].code
         program = code.program
         buffers = [program.values[name].buffer for name in program.tangents]
@@ -92,6 +93,7 @@ class StepRecorder:
                 tangents_held=frozenset(b for b, h in zip(buffers, held, strict=True) if h),
                 tangents_shared=frozenset(b for b, s in zip(buffers, shared, strict=True) if s),
                 alive=alive,
+                kept=frozenset(own.values) if kept else None,
                 own_outputs_alive=frozenset(h.held.value for h in self._handed_out if h.held.call == forward),
             )
         )

@@ -72,7 +72,8 @@ class SavedState(OpaqueBase):
         recorder = active_recorder()
         if recorder is None:
             return self._run(tangents, keep=keep)
-        place = recorder.enter_backward(self, tangents, [_held_elsewhere(tangents, i) for i in range(len(tangents))])
+        elsewhere = [_held_elsewhere(tangents, i) for i in range(len(tangents))]
+        place = recorder.enter_backward(self, tangents, elsewhere, kept=keep)
         gradients = self._run(tangents, keep=keep)
         recorder.leave_backward(place, gradients, self, kept=keep)
         return gradients

@@ -60,13 +60,17 @@ class Code(Protocol):
         """The program before planning."""
         ...
 
-    def program_at(self, valuation: Mapping[str, int]) -> Program:
-        """The program in the order that runs at given sizes."""
+    def program_at(self, valuation: Mapping[str, int], *, keeping: bool = False) -> Program:
+        """The program in the order that runs at given sizes; `keeping`: as backward runs under `retain_graph`."""
         ...
 
     def probe(self, statement: Statement, valuation: Mapping[str, int]) -> int:
         """Measure a statement whose workspace has no formula."""
         ...
+
+
+class SizeError(LowtideError):
+    """A prediction was asked for at sizes that a program does not run at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +95,7 @@ class CallRecord:
         tangents_shared: Tangents whose storage an earlier call allocated and counts.
         alive: Values of other calls whose buffers were alive at entry.
         own_outputs_alive: For a backward, values that its forward handed out whose buffers were alive at entry.
+        kept: For a backward that leaves its state usable (`retain_graph`), the values saved in it.
     """
 
     code: Code
@@ -102,6 +107,7 @@ class CallRecord:
     tangents_shared: frozenset[str] = frozenset()
     alive: tuple[Held, ...] = ()
     own_outputs_alive: frozenset[str] = frozenset()
+    kept: frozenset[str] | None = None
 
     @property
     def program(self) -> Program:
@@ -116,15 +122,16 @@ class CallRecord:
 
     def profile_at(self, valuation: Mapping[str, int]) -> MemoryProfile:
         """The footprints of the order that runs at given sizes, given what others hold during this call. Kept."""
-        program = self.code.program_at(valuation)
+        program = self.code.program_at(valuation, keeping=self.kept is not None)
         if id(program) not in self._profiles:
             held: bool | Collection[str] = True
+            saved = {program.values[name].buffer for name in self.kept or ()}
             if self.kind is CallKind.BACKWARD:
                 held = {program.values[name].buffer for name in self.own_outputs_alive}
             self._profiles[id(program)] = memory_profile(
                 program,
                 outputs_held=held,
-                tangents_held=self.tangents_held - self.tangents_shared,
+                tangents_held=(self.tangents_held - self.tangents_shared) | saved,
                 counted_elsewhere=self.tangents_shared,
             )
         return self._profiles[id(program)]
@@ -174,6 +181,7 @@ class Step:
             The peak. Exact where every workspace has a formula; one without is measured by running its call alone.
 
         Raises:
+            SizeError: If a size lies outside of the scope of a program.
             MissingSizeError: If a variable is neither named, nor linked to an earlier call, nor a function of others.
 
         Cost: linear in statements; the first time at these sizes also one run of each call without a formula.
@@ -214,7 +222,7 @@ class Step:
             if call.forward is not None:
                 valuations.append(valuations[call.forward])
             elif sizes is None:
-                valuations.append({**call.sizes, **machine_sizes()})
+                valuations.append(call.sizes)
             else:
                 valuations.append(self._valuation(place, sizes, valuations))
         return valuations
@@ -251,7 +259,9 @@ class Step:
                 where=f"call {place} of the step, program {program.name}",
                 fix=f"pass these names too; the program's are {', '.join(sorted(program.dim_names.values()))}",
             )
-        return call.complete_sizes(known)
+        valuation = call.complete_sizes(known)
+        check_sizes(program, valuation)
+        return valuation
 
     def _held_bytes(self, call: CallRecord, valuations: Sequence[Mapping[str, int]]) -> int:
         """Bytes that other calls hold while `call` runs; buffers under several values count once."""
@@ -263,6 +273,24 @@ class Step:
 def machine_sizes() -> Mapping[str, int]:
     """The machine parameters of formulas, as they are now."""
     return {"threads": torch.get_num_threads()}
+
+
+def check_sizes(program: Program, valuation: Mapping[str, int]) -> None:
+    """Require that sizes lie in the ranges of the program's scope; torch runs another program elsewhere.
+
+    Raises:
+        SizeError: If one does not.
+    """
+    for variable, (low, high) in program.scope.ranges.items():
+        size = valuation.get(variable, low)
+        if size < low or (high is not None and size > high):
+            name = program.dim_names.get(variable, variable)
+            raise SizeError(
+                "A prediction was asked for at a size that the program does not run at.",
+                found=f"{name} = {size}",
+                where=f"program {program.name}, where {low} <= {name}{'' if high is None else f' <= {high}'}",
+                fix="ask the program that torch compiled for such sizes (often one of its own for 1), or run it first",
+            )
 
 
 def _is_extent(program: Program, variable: str) -> bool:

@@ -5,7 +5,7 @@ from functools import cached_property
 from typing import Any
 
 from lowtide.ir import Program
-from lowtide.runtime.emit import Emitted
+from lowtide.runtime.emit import Emitted, emit_program
 from lowtide.runtime.load import load_functions
 
 
@@ -16,7 +16,7 @@ class Variant:
         emitted: The emitted program.
         kernels: Globals of the emitted code.
         program: Gives the planned program that was emitted; asked for at most once.
-        keeping: Makes the emitted program for `retain_graph`, whose backward writes into no saved tensor.
+        keeping: Gives the program planned for `retain_graph`, whose backward writes into no saved tensor.
         title: Shown in tracebacks.
     """
 
@@ -26,19 +26,24 @@ class Variant:
         kernels: Mapping[str, Any],
         *,
         program: Callable[[], Program],
-        keeping: Callable[[], Emitted],
+        keeping: Callable[[], Program],
         title: str,
     ) -> None:
         self.emitted = emitted
         self._kernels = kernels
         self._load_program = program
-        self._keeping = keeping
+        self._load_keeping = keeping
         self._title = title
 
     @cached_property
     def program(self) -> Program:
         """The planned program that runs. Cost: read from its text at the first access, then kept."""
         return self._load_program()
+
+    @cached_property
+    def keeping(self) -> Program:
+        """The program as it runs under `retain_graph`. Cost: planned at the first access, then kept."""
+        return self._load_keeping()
 
     @cached_property
     def _functions(self) -> Mapping[str, Any]:
@@ -56,7 +61,7 @@ class Variant:
 
     @cached_property
     def _backward_keeping(self) -> Any:
-        emitted = self._keeping()
+        emitted = emit_program(self.keeping)
         if emitted.state != self.emitted.state:
             raise AssertionError("bug: the state differs between the two forms of backward")
         return load_functions(emitted.source, self._kernels, f"{self._title} keeping")["backward"]

@@ -44,11 +44,15 @@ class Candidates:
 def find_candidates(problem: OrderProblem, *, tally: ListTally | None = None) -> Candidates:
     """Order a program in every way that is known, and at a few valuations by exact sizes.
 
-    Cost: near linear in statements; the number of sampled valuations falls with their number.
+    Cost: linear in statements times the distinct impacts that are ready at once; the number of sampled valuations falls
+        with the number of statements.
     """
     count = max(1, len(problem.predecessors))
     samples = [
-        at_valuation(problem, v) for v in sample_valuations(problem.program.scope, _between(8, 200_000 // count, 64))
+        at_valuation(problem, v)
+        for v in sample_valuations(
+            problem.program.scope, _between(8, 200_000 // count, 64), machine_parameters(problem)
+        )
     ]
     orders: dict[Order, None] = {problem.program_order: None}
     for order in (
@@ -65,6 +69,12 @@ def find_candidates(problem: OrderProblem, *, tally: ListTally | None = None) ->
             orders[order] = None
     peaks = tuple(tuple(sized.peak(order) for sized in samples) for order in orders)
     return Candidates(tuple(orders), peaks)
+
+
+def machine_parameters(problem: OrderProblem) -> frozenset[str]:
+    """The variables that no buffer's size depends on, only workspace: parameters of the machine."""
+    in_buffers = frozenset[str]().union(*(size.dims for size in problem.sizes))
+    return frozenset(problem.program.scope.ranges) - in_buffers
 
 
 def orders_at(sized: SizedProblem, orders: Sequence[Order], effort: Effort | None = None) -> list[Order]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lowtide.analysis import PeakTable, memory_profile
+from lowtide.analysis import MemoryProfile, PeakTable, memory_profile
 from lowtide.ir import Program, reorder
 from lowtide.plan import Plan, apply_plan
 from lowtide.schedule.choice import find_candidates, keep_orders
@@ -13,6 +14,24 @@ from lowtide.schedule.problem import Order, order_problem
 from lowtide.symbolic import compare
 
 MOST_ORDERS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class OrderPeak:
+    """What a choice between orders looks at.
+
+    Attributes:
+        peak: Predicted peak, workspace of unknown size left out.
+        beside_unknown: For each statement with a workspace of unknown size, by name, the bytes beside it.
+    """
+
+    peak: PeakTable
+    beside_unknown: tuple[PeakTable, ...]
+
+    @property
+    def dims(self) -> frozenset[str]:
+        """The dimension variables that it depends on."""
+        return self.peak.dims.union(*(table.dims for table in self.beside_unknown))
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +44,7 @@ class KeptPlans:
     """
 
     plans: tuple[Plan, ...]
-    peaks: tuple[PeakTable, ...]
+    peaks: tuple[OrderPeak, ...]
 
 
 def make_plans(program: Program) -> KeptPlans:
@@ -35,7 +54,8 @@ def make_plans(program: Program) -> KeptPlans:
         program: Verified program.
 
     Returns:
-        Plans of which at every valuation the one with the least peak is never worse than the program's own order.
+        Plans of which at every valuation the one with the least peak is never worse than the program's own order, among
+        those that are no higher where a workspace of unknown size comes on top.
 
     Cost: near linear in statements; see `find_candidates`.
     """
@@ -48,14 +68,10 @@ def make_plans(program: Program) -> KeptPlans:
     if len(plans) == 1:
         return KeptPlans(plans, ())
     profiles = [memory_profile(apply_plan(program, plan), tangents_held=tangents_held) for plan in plans]
-    tables = tuple(profile.peak_table for profile in profiles)
+    tables = tuple(_order_peak(profile) for profile in profiles)
     if any(table.dims & program.run_time_dims for table in tables):
         # Nothing can be chosen at entry by a size that is not known there.
-        own_peak = profiles[0].peak
-        better = [
-            p for p, q in zip(plans, profiles, strict=True) if compare(q.peak, own_peak, program.scope).is_at_most
-        ]
-        return KeptPlans((better[-1],), ())
+        return KeptPlans((plans[_proved_best(profiles)],), ())
     return KeptPlans(plans, tables)
 
 
@@ -67,3 +83,20 @@ def plan_order(program: Program, order: Order, *, across_boundary: bool = True) 
 def scalar_tangents(program: Program) -> frozenset[str]:
     """Tangents of single elements: the gradient that `loss.backward()` begins with, held until it returns."""
     return frozenset(program.values[t].buffer for t in program.tangents if not program.values[t].shape)
+
+
+def _order_peak(profile: MemoryProfile) -> OrderPeak:
+    steps = {profile.program.statements[number].name: step for step, number in enumerate(profile.order)}
+    unknown = sorted({statement for statement, _ in profile.unknown_workspace})
+    return OrderPeak(profile.peak_table, tuple(profile.footprint_table(steps[name]) for name in unknown))
+
+
+def _proved_best(profiles: Sequence[MemoryProfile]) -> int:
+    """The order that is proved never to be higher than those before it; the program's own where nothing is proved."""
+    best = 0
+    if any(profile.unknown_workspace for profile in profiles):
+        return best
+    for index in range(1, len(profiles)):
+        if compare(profiles[index].peak, profiles[best].peak, profiles[index].program.scope).is_at_most:
+            best = index
+    return best

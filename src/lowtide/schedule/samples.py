@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from random import Random
 
 from lowtide.symbolic import Scope, ScopeError
 
 _SEED = 20241216
 _TYPICAL_HIGH = 4096
+_MACHINE_HIGH = 16
 _TRIES = 4
 
 
-def sample_valuations(scope: Scope, count: int) -> tuple[dict[str, int], ...]:
+def sample_valuations(scope: Scope, count: int, machine: frozenset[str] = frozenset()) -> tuple[dict[str, int], ...]:
     """Admitted valuations, small ones and large ones, each once; fewer than `count` where the scope has no more.
+
+    Args:
+        scope: The scope.
+        count: How many are wanted.
+        machine: Variables that are parameters of the machine, such as a number of threads; taken up to 16.
+
+    Returns:
+        The valuations; none where not one is found.
 
     Variables without an upper bound, or with a very large one, are taken up to 4096 where the scope allows it: most
     programs run there, and an order that is best there by leading terms is best beyond.
     """
-    typical = _typical(scope)
+    typical = _typical(scope, machine)
+    if typical is None:
+        return ()
     rng = Random(_SEED)
     found: dict[tuple[int, ...], dict[str, int]] = {}
     for _ in range(count * _TRIES):
@@ -29,22 +39,19 @@ def sample_valuations(scope: Scope, count: int) -> tuple[dict[str, int], ...]:
     return tuple(found.values())
 
 
-def _typical(scope: Scope) -> Scope:
-    ranges: dict[str, tuple[int, int | None]] = {
-        name: (low, max(low, _TYPICAL_HIGH) if high is None else min(high, max(low, _TYPICAL_HIGH)))
-        for name, (low, high) in scope.ranges.items()
-    }
-    for candidate in _scopes(ranges, scope):
-        try:
-            candidate.sample(Random(_SEED))
-        except ScopeError:
-            continue
-        return candidate
-    return scope
-
-
-def _scopes(ranges: dict[str, tuple[int, int | None]], scope: Scope) -> Iterator[Scope]:
+def _typical(scope: Scope, machine: frozenset[str]) -> Scope | None:
+    """The scope with its ranges cut to what is usual; the scope itself where that admits nothing."""
+    ranges: dict[str, tuple[int, int | None]] = {}
+    for name, (low, high) in scope.ranges.items():
+        usual = max(low, _MACHINE_HIGH if name in machine else _TYPICAL_HIGH)
+        ranges[name] = (low, usual if high is None else min(high, usual))
     try:
-        yield Scope(ranges, scope.constraints)
+        typical = Scope(ranges, scope.constraints)
+        typical.sample(Random(_SEED))
     except ScopeError:
-        return
+        typical = scope
+    try:
+        typical.sample(Random(_SEED))
+    except ScopeError:
+        return None
+    return typical

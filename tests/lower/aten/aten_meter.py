@@ -61,7 +61,7 @@ class Recorder:
             emit_program(program),
             kernels,
             program=lambda: program,
-            keeping=lambda: emit_program(program),
+            keeping=lambda: program,
             title=artifact.title,
         )
         executable = Executable(

@@ -13,6 +13,7 @@ A loop whose buffers are negligible beside the largest buffer of the graph, prov
 # Inductor's internals are untyped or typed for its own use; what they are is held by tests on every torch version.
 # pyright: reportAttributeAccessIssue=false, reportPrivateImportUsage=false
 
+from functools import cached_property
 from typing import Any
 
 import sympy
@@ -26,31 +27,46 @@ NEGLIGIBLE_SHARE = 100
 
 
 class SeparateLoops(CppScheduling):
-    """The C++ backend, but each loop that allocates or frees a sizeable buffer is a call of its own."""
+    """The C++ backend, but a call ends once its loops have allocated and freed a sizeable amount of bytes."""
 
     def codegen_node(self, node: Any) -> None:
-        """Write the loops of a node, and end the call after it unless its buffers are negligible."""
+        """Write the loops of a node, and end the call after it unless all that the call touched is negligible."""
         super().codegen_node(node)
-        if not self._is_negligible(node):
+        self._touched += _touched_bytes(node)
+        if not self._is_negligible():
             self._set_flush_status(True)
 
-    def _is_negligible(self, node: Any) -> bool:
-        touched = _touched_bytes(node)
-        if touched == 0:
-            return True
-        return any(
-            V.graph.sizevars.statically_known_leq(touched * NEGLIGIBLE_SHARE, largest) for largest in self._largest()
-        )
+    def flush(self) -> None:
+        """End the call."""
+        super().flush()
+        self._touched = sympy.Integer(0)
 
+    def reset_kernel_group(self) -> None:
+        """Begin a call."""
+        super().reset_kernel_group()
+        self._touched: sympy.Expr = sympy.Integer(0)
+
+    def _is_negligible(self) -> bool:
+        if self._touched == 0:
+            return True
+        limit = self._touched * NEGLIGIBLE_SHARE
+        return any(V.graph.sizevars.statically_known_leq(limit, largest) for largest in self._largest)
+
+    @cached_property
     def _largest(self) -> list[sympy.Expr]:
-        """The sizes of the graph's buffers that are largest at canonical hints, most of them first."""
-        if not hasattr(self, "_largest_sizes"):
-            assert self.scheduler is not None, "bug: loops are written without a scheduler"
-            sizes = {_buffer_bytes(buffer.node) for buffer in self.scheduler.name_to_buf.values()}
-            hint = V.graph.sizevars.optimization_hint
-            ranked = sorted(sizes, key=lambda size: (-hint(size, fallback=0), str(size)))
-            self._largest_sizes = ranked[:3]
-        return self._largest_sizes
+        """The sizes of the graph's buffers that are largest at canonical hints.
+
+        Only buffers that somebody outside of the fused node uses: others are never allocated.
+        """
+        assert self.scheduler is not None, "bug: loops are written without a scheduler"
+        sizes: set[sympy.Expr] = set()
+        for node in self.scheduler.nodes:
+            inside = {leaf.get_name() for leaf in node.get_nodes()}
+            for buffer in node.get_outputs():
+                if any(user.get_name() not in inside for user in buffer.users):
+                    sizes.add(_buffer_bytes(buffer.node))
+        hint = V.graph.sizevars.optimization_hint
+        return sorted(sizes, key=lambda size: (-hint(size, fallback=0), str(size)))[:3]
 
 
 def make_scheduling(scheduler: Any) -> Any:
@@ -60,14 +76,13 @@ def make_scheduling(scheduler: Any) -> Any:
 
 
 def _touched_bytes(node: Any) -> sympy.Expr:
-    """Bytes that a node allocates, and bytes of what it alone reads."""
-    inside = {leaf.get_name() for leaf in node.get_nodes()}
+    """Bytes that a node allocates, and bytes of what it is the last to use."""
     total: sympy.Expr = sympy.Integer(0)
     for buffer in node.get_outputs():
         total += _buffer_bytes(buffer.node)
-    for dependence in node.read_writes.reads:
-        buffer = node.scheduler.name_to_buf.get(dependence.name)
-        if buffer is not None and all(user.get_name() in inside for user in buffer.users):
+    for name in node.last_usage:
+        buffer = node.scheduler.name_to_buf.get(name)
+        if buffer is not None and name not in node.get_buffer_names():
             total += _buffer_bytes(buffer.node)
     return total
 

@@ -17,6 +17,7 @@ Inductor itself.
 import contextlib
 import re
 from collections.abc import Callable, Iterator, Mapping
+from contextvars import ContextVar
 from typing import Any
 from unittest import mock
 
@@ -71,6 +72,9 @@ static PyObject* run(void (*kernel)(T...), PyObject* args) {
         call(kernel, args, std::index_sequence_for<T...>{});
     } catch (const std::exception& error) {
         PyErr_SetString(PyExc_RuntimeError, error.what());
+        return nullptr;
+    } catch (...) {
+        PyErr_SetString(PyExc_RuntimeError, "a kernel failed without saying why");
         return nullptr;
     }
     Py_RETURN_NONE;
@@ -181,21 +185,34 @@ def shared_units() -> Iterator[None]:
 
     Such a kernel is a `PendingKernel` in the module until `resolve` is asked for it.
     """
-    batch = _Batch()
-    alone, wait = AsyncCompile.cpp_pybinding, AsyncCompile.wait
+    token = _batch.set(_Batch())
+    try:
+        with (
+            mock.patch.object(AsyncCompile, "cpp_pybinding", _cpp_pybinding),
+            mock.patch.object(AsyncCompile, "wait", _start_and_wait),
+        ):
+            yield
+    finally:
+        _batch.reset(token)
 
-    def cpp_pybinding(self: Any, argtypes: list[str], source_code: str) -> Any:
-        return batch.add(source_code) if can_share_unit(source_code) else alone(self, argtypes, source_code)
 
-    def start_and_wait(self: Any, scope: dict[str, Any]) -> None:
+# Of this thread. Another one that compiles at the same time finds none, and gets what torch does.
+_batch: ContextVar[_Batch | None] = ContextVar("lowtide_batch", default=None)
+_torch_cpp_pybinding, _torch_wait = AsyncCompile.cpp_pybinding, AsyncCompile.wait
+
+
+def _cpp_pybinding(self: Any, argtypes: list[str], source_code: str) -> Any:
+    batch = _batch.get()
+    if batch is None or not can_share_unit(source_code):
+        return _torch_cpp_pybinding(self, argtypes, source_code)
+    return batch.add(source_code)
+
+
+def _start_and_wait(self: Any, scope: dict[str, Any]) -> None:
+    batch = _batch.get()
+    if batch is not None:
         batch.start()
-        wait(self, scope)
-
-    with (
-        mock.patch.object(AsyncCompile, "cpp_pybinding", cpp_pybinding),
-        mock.patch.object(AsyncCompile, "wait", start_and_wait),
-    ):
-        yield
+    _torch_wait(self, scope)
 
 
 def resolve(kernel: Any) -> Any:

@@ -215,7 +215,7 @@ class Part:
         for entry in found:
             if entry.size is None:
                 self.whole.assumptions.append(
-                    f"workspace of {record.call.operator} has no formula: measured by running the call alone"
+                    f"workspace of {record.call.operator} has no formula: measured by running it alone if possible"
                 )
             else:
                 self.whole.sizes.used.update(entry.size.dims)
