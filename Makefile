@@ -48,7 +48,7 @@ test: lint types
 
 bench: $(VENV)/.demo-ready
 	mkdir -p out
-	for name in symbolic accounting parity; do \
+	for name in symbolic scheduling accounting parity; do \
 	  $(BIN)/python -m benchmarks $$name --json out/$$name.json $(ARGS) || exit 1; done
 
 compat:
