@@ -1,4 +1,4 @@
-"""lowtide: a memory limit in bytes that holds for every batch shape, from one compile.
+"""lowtide: the peak memory of a PyTorch model at every batch shape, known from one compile.
 
 The front door: names are re-exported here and nothing is decided here. Whatever needs torch is
 loaded on first use, so that the parts that work without it (`lowtide.symbolic`, `lowtide.ir`) stay
