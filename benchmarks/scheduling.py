@@ -76,7 +76,7 @@ def run(*, quick: bool = False, device: str = "cpu", only: str = "") -> Report:
         title="Orders: predicted peaks beside those of exact sizes, same kernels",
         rows=rows,
         summary={
-            "programs": len({row["program"] for row in rows}),
+            "programs": len({row["name"] for row in rows}),
             "shapes": len(gaps),
             "dynamic_gap_max": max(gaps),
             "dynamic_gap_median": statistics.median(gaps),
@@ -126,8 +126,8 @@ def _compare(
     }
     valuations = sample_valuations(program.scope, SKIPPED + shapes)[-shapes:]
     found = [_peaks(at_valuation(problem, valuation), fixed, kept) for valuation in valuations]
-    columns = [*fixed, "kept", "exact"]
-    row: dict[str, Any] = {"program": named.name, "statements": len(program.statements), "reuse": with_reuse}
+    columns = [*list(fixed)[1:], "kept", "exact"]
+    row: dict[str, Any] = {"name": named.name, "statements": len(program.statements), "reuse": with_reuse}
     row["orders"] = len(kept)
     row |= {column: round(max(shape[column] / shape["program"] for shape in found), 4) for column in columns}
     row["gap"] = round(max(shape["kept"] / shape["exact"] - 1 for shape in found), 5)
