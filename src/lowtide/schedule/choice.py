@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lowtide.schedule.delay import delayed_order
-from lowtide.schedule.list_order import ListTally, sized_order, symbolic_order, topology_order
+from lowtide.schedule.list_order import sized_order, symbolic_order, topology_order
 from lowtide.schedule.numbers import SizedProblem, at_valuation
 from lowtide.schedule.problem import Order, OrderProblem
 from lowtide.schedule.repair import Effort, lower_peak
@@ -41,7 +41,7 @@ class Candidates:
         return min(peaks[sample] for peaks in self.peaks)
 
 
-def find_candidates(problem: OrderProblem, *, tally: ListTally | None = None) -> Candidates:
+def find_candidates(problem: OrderProblem) -> Candidates:
     """Order a program in every way that is known, and at a few valuations by exact sizes.
 
     Cost: linear in statements times the distinct impacts that are ready at once; the number of sampled valuations falls
@@ -56,7 +56,7 @@ def find_candidates(problem: OrderProblem, *, tally: ListTally | None = None) ->
     ]
     orders: dict[Order, None] = {problem.program_order: None}
     for order in (
-        symbolic_order(problem, tally=tally),
+        symbolic_order(problem),
         symbolic_order(problem, topology=False),
         topology_order(problem),
         depth_first_order(problem),

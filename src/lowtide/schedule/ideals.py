@@ -26,13 +26,11 @@ class Window:
 
     Attributes:
         order: Its statements in their new order.
-        peak: The largest footprint in it, in bytes.
-        is_exact: Whether no order of the window has a smaller peak.
+        peak: The largest footprint in it, in bytes; the least there is where no level had more than `width` ideals.
     """
 
     order: tuple[int, ...]
     peak: int
-    is_exact: bool
 
 
 @dataclass(slots=True)
@@ -64,7 +62,6 @@ def best_window(
     """
     search = _Search(sized, statements, left)
     states = {0: _State(0, live, 0, -1, None)}
-    is_exact = True
     for _ in statements:
         found: dict[int, _State] = {}
         for state in states.values():
@@ -72,12 +69,11 @@ def best_window(
         if not found:
             return None
         if len(found) > width:
-            is_exact = False
             best = sorted(found.values(), key=lambda s: (max(s.peak, s.live), s.live, s.ran))[:width]
             found = {state.ran: state for state in best}
         states = found
     (final,) = states.values()
-    return Window(search.order_of(final), final.peak, is_exact)
+    return Window(search.order_of(final), final.peak)
 
 
 class _Search:

@@ -45,13 +45,11 @@ def _typical(scope: Scope, machine: frozenset[str]) -> Scope | None:
     for name, (low, high) in scope.ranges.items():
         usual = max(low, _MACHINE_HIGH if name in machine else _TYPICAL_HIGH)
         ranges[name] = (low, usual if high is None else min(high, usual))
-    try:
-        typical = Scope(ranges, scope.constraints)
-        typical.sample(Random(_SEED))
-    except ScopeError:
-        typical = scope
-    try:
-        typical.sample(Random(_SEED))
-    except ScopeError:
-        return None
-    return typical
+    for bounds in (ranges, scope.ranges):
+        try:
+            candidate = Scope(bounds, scope.constraints)
+            candidate.sample(Random(_SEED))
+        except ScopeError:
+            continue
+        return candidate
+    return None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from lowtide.schedule.problem import Order, OrderProblem
 
 
@@ -10,9 +12,8 @@ def depth_first_order(problem: OrderProblem) -> Order:
 
     Cost: linear.
     """
-    successors = problem.successors
-    results = [number for number, after in enumerate(successors) if not after]
-    return _post_order(problem, sorted(results, key=lambda n: (n >= problem.boundary, n)))
+    results = [number for number, after in enumerate(problem.successors) if not after]
+    return _by_phase(problem, _post_order(problem.predecessors, results))
 
 
 def reverse_post_order(problem: OrderProblem) -> Order:
@@ -22,48 +23,30 @@ def reverse_post_order(problem: OrderProblem) -> Order:
 
     Cost: linear.
     """
-    count = len(problem.successors)
+    starts = [number for number, before in enumerate(problem.predecessors) if not before]
+    return _by_phase(problem, _post_order(problem.successors, starts)[::-1])
+
+
+def _post_order(neighbours: Sequence[Sequence[int]], starts: Sequence[int]) -> list[int]:
+    """The order in which a depth-first walk from `starts` leaves the statements. Not recursive: chains are long."""
     left: list[int] = []
-    seen = [False] * count
-    starts = [number for number in range(count) if not problem.predecessors[number]]
+    seen = [False] * len(neighbours)
     for start in starts:
-        stack = [(start, iter(problem.successors[start]))]
         if seen[start]:
             continue
         seen[start] = True
+        stack = [(start, iter(neighbours[start]))]
         while stack:
             number, following = stack[-1]
-            for successor in following:
-                if not seen[successor]:
-                    seen[successor] = True
-                    stack.append((successor, iter(problem.successors[successor])))
+            for neighbour in following:
+                if not seen[neighbour]:
+                    seen[neighbour] = True
+                    stack.append((neighbour, iter(neighbours[neighbour])))
                     break
             else:
                 stack.pop()
                 left.append(number)
-    reverse = left[::-1]
-    return _by_phase(problem, reverse)
-
-
-def _post_order(problem: OrderProblem, results: list[int]) -> Order:
-    found: list[int] = []
-    seen = [False] * len(problem.predecessors)
-    for result in results:
-        if seen[result]:
-            continue
-        seen[result] = True
-        stack = [(result, iter(problem.predecessors[result]))]
-        while stack:
-            number, needed = stack[-1]
-            for predecessor in needed:
-                if not seen[predecessor]:
-                    seen[predecessor] = True
-                    stack.append((predecessor, iter(problem.predecessors[predecessor])))
-                    break
-            else:
-                stack.pop()
-                found.append(number)
-    return _by_phase(problem, found)
+    return left
 
 
 def _by_phase(problem: OrderProblem, order: list[int]) -> Order:
