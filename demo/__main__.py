@@ -3,8 +3,6 @@
 import argparse
 import json
 import os
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Sequence
@@ -23,6 +21,7 @@ from demo.corpus import read_samples
 from demo.picture import draw_memory
 from demo.settings import Settings
 from demo.summary import summarize
+from demo.turns import train_in_turn
 
 COLUMNS = (EAGER, TORCH_COMPILE, LOWTIDE)
 
@@ -59,9 +58,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         folder = Path(name)
         save_batches(batches, folder)
         (folder / "settings.json").write_text(json.dumps(asdict(settings)), encoding="utf-8")
-        for column in COLUMNS:
-            print(f"\n{column}: training ...", flush=True)
-            _run_in_own_process(column, folder)
+        print("Training the columns in turn; the first steps compile ...\n", flush=True)
+        train_in_turn(COLUMNS, batches, folder)
         results = [read_result(folder, column) for column in COLUMNS]
         report = summarize(results, folder, largest)
 
@@ -71,13 +69,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     draw_memory(results, largest, options.out / "memory.png")
     seconds = time.perf_counter() - start
     print(f"\nWrote {options.out / 'demo.json'} and {options.out / 'memory.png'}; {seconds:.0f} s in all.")
-
-
-def _run_in_own_process(column: str, folder: Path) -> None:
-    """Train one column from cold compile caches."""
-    cache = folder / f"cache-{column}"
-    environment = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(cache)}
-    subprocess.run([sys.executable, "-m", "demo.column", column, str(folder)], env=environment, check=True)
 
 
 if __name__ == "__main__":

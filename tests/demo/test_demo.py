@@ -1,17 +1,19 @@
 """The parts of the demo that need no training."""
 
 import json
+from dataclasses import asdict
 
 import pytest
 import torch
 
 from benchmarks.backends import EAGER, LOWTIDE, TORCH_COMPILE
 from demo.batches import CODE, DOCSTRING, END, PAD, make_batches, train_tokenizer
-from demo.column import ColumnResult, Step, load_batches, run_column, save_batches
+from demo.column import ColumnResult, ColumnTraining, Step, load_batches, read_result, save_batches
 from demo.corpus import Sample, read_samples
 from demo.picture import draw_memory, place_footprints
 from demo.settings import Settings
 from demo.summary import summarize
+from demo.turns import train_in_turn
 
 
 @pytest.fixture(scope="module")
@@ -60,13 +62,31 @@ def test_batches_survive_the_way_to_another_process(batches, tmp_path):
         assert torch.equal(before.labels, after.labels)
 
 
+SETTINGS = Settings(vocabulary=512, batch=4, longest=300, steps=6, hidden=32, layers=1, heads=2)
+
+
 def test_eager_column_learns_and_is_measured(batches, tmp_path):
-    settings = Settings(vocabulary=512, batch=4, longest=300, steps=6, hidden=32, layers=1, heads=2)
-    result = run_column(EAGER, batches, settings, tmp_path)
+    training = ColumnTraining(EAGER, batches, SETTINGS)
+    result = training.measure(list(training.steps()), tmp_path)
     assert len(result.steps) == 6
     assert result.steps[-1].loss < result.steps[0].loss
     assert result.predicted_peak is None
     assert result.measured_peak == max(result.timeline)
+
+
+def test_columns_in_turn_train_as_alone(batches, tmp_path, capsys):
+    save_batches(batches, tmp_path)
+    (tmp_path / "settings.json").write_text(json.dumps(asdict(SETTINGS)))
+    train_in_turn([EAGER], batches, tmp_path)
+    alone = [step.loss for step in ColumnTraining(EAGER, batches, SETTINGS).steps()]
+    assert [step.loss for step in read_result(tmp_path, EAGER).steps] == alone
+    assert "step   6/6" in capsys.readouterr().out
+
+
+def test_a_column_that_fails_ends_the_demo(batches, tmp_path):
+    save_batches(batches, tmp_path)
+    with pytest.raises(RuntimeError, match="column eager ended with status 1"):
+        train_in_turn([EAGER], batches, tmp_path)
 
 
 def test_footprints_are_placed_where_exactly_that_many_bytes_were_live():
@@ -93,6 +113,7 @@ def test_table_and_picture(tmp_path):
         "mismatched": 0,
         "architectures": 1,
         "step_time_ratio_max": 1.0,
+        "step_time_quartiles": [1.0, 1.0],
         "compile_time_ratio_max": 1.0,
         "peak_ratio_max": 0.5,
         "extra_compilations": 0,
