@@ -18,7 +18,7 @@ import torch
 
 from benchmarks.backends import LOWTIDE, count_compilations, make_column
 from benchmarks.prediction import StepPredictor
-from benchmarks.steps import drop_gradients, take_gradients, train_step
+from benchmarks.steps import REFERENCE_RUNS, drop_gradients, take_gradients, train_step
 from demo.batches import Batch
 from demo.settings import Settings, make_model
 from lowtide import measure_peak
@@ -94,7 +94,7 @@ class ColumnTraining:
             yield Step(seconds, float(loss), batch.tokens, count_compilations() - compiled)
 
     def measure(self, steps: list[Step], folder: Path) -> ColumnResult:
-        """Measure memory at the largest batch; save the gradients there, taken twice from the initial weights."""
+        """Measure memory at the largest batch; save the gradients there, taken from the initial weights."""
         in_order = sorted(self._batches, key=lambda batch: batch.input_ids.numel())
         name, run = self._column.name, self._column.run
         predicted = None
@@ -107,7 +107,7 @@ class ColumnTraining:
         measured = measure_peak(lambda: train_step(run, largest))
 
         self._model.load_state_dict(self._initial)
-        gradients = [take_gradients(self._model, run, largest, self._settings.seed) for _ in range(2)]
+        gradients = [take_gradients(self._model, run, largest, self._settings.seed) for _ in range(REFERENCE_RUNS)]
         torch.save(gradients, folder / f"{name}.gradients.pt")
         assert measured.timeline is not None, "bug: a CPU measurement has a timeline"
         return ColumnResult(

@@ -57,6 +57,7 @@ class ProgramExplanation:
         program: The program itself, as it runs in the first order.
         orders: The program in each order that was kept; the one with the least peak at the sizes of a call runs.
         code: What runs the orders; None for a program that is explained without kernels.
+        kept_apart: How many pairs of loops could have been one kernel and were not, to spare memory.
     """
 
     name: str
@@ -67,6 +68,7 @@ class ProgramExplanation:
     program: Program
     orders: tuple[Program, ...] = field(repr=False)
     code: Code | None = field(default=None, repr=False)
+    kept_apart: int = 0
 
     @property
     def captured(self) -> Program:
@@ -103,8 +105,8 @@ class ProgramExplanation:
             MissingSizeError: If a dimension is left out.
             SizeError: If a name is not one of the program's, or a size lies outside of the scope.
 
-        Guarantee: exact. A workspace without a formula is measured by running its call alone, once per sizes; without
-            `code` it is left out.
+        Guarantee: exact. A workspace without a formula is measured by running its call alone on zeros, once per sizes,
+            and differs where it depends on values; without `code` it is left out.
         """
         valuation = _valuation(self.program, sizes)
         if self.code is None:
@@ -119,6 +121,8 @@ class ProgramExplanation:
         lines.append(f"  dimensions: {', '.join(self.dimensions) or 'none'}")
         if len(self.orders) > 1:
             lines.append(f"  {len(self.orders)} orders; the one with the least peak at the sizes of a call runs")
+        if self.kept_apart:
+            lines.append(f"  {self.kept_apart} pairs of loops kept apart: as one kernel they would need more at once")
         for term in self.terms:
             where = f" at {term.origin}" if term.origin else ""
             where += f" (order {term.order})" if len(self.orders) > 1 else ""
@@ -193,11 +197,15 @@ def explain(compiled: Any) -> Explanation:
             where="lowtide.explain(...)",
             fix='call the model once after torch.compile(model, backend="lowtide", dynamic=True)',
         )
-    explained = (explain_program(*(variant.program for variant in e.variants), code=e) for e in programs)
+    explained = (
+        explain_program(*(variant.program for variant in e.variants), code=e, kept_apart=e.kept_apart) for e in programs
+    )
     return Explanation(tuple(explained), fallbacks)
 
 
-def explain_program(program: Program, *others: Program, code: Code | None = None) -> ProgramExplanation:
+def explain_program(
+    program: Program, *others: Program, code: Code | None = None, kept_apart: int = 0
+) -> ProgramExplanation:
     """Explain one program, given in each of its orders; `code` chooses among them and measures statements."""
     entry = [b.dim for b in program.entry_dims if not b.code]
     shown = [d for d in (*entry, *sorted(program.run_time_dims)) if d in _used(program)]
@@ -210,6 +218,7 @@ def explain_program(program: Program, *others: Program, code: Code | None = None
         program=program,
         orders=(program, *others),
         code=code,
+        kept_apart=kept_apart,
     )
 
 

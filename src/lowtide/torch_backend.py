@@ -43,6 +43,7 @@ class Payload:
         emitted: The code of each planned program.
         sizes: The code that tells dimension variables from the arguments of a call.
         peaks: Their peaks, by which one is chosen; empty where there is one.
+        kept_apart: How many pairs of loops could have been one kernel and were not, to spare memory.
     """
 
     program: str
@@ -50,6 +51,7 @@ class Payload:
     emitted: tuple[Emitted, ...]
     sizes: str
     peaks: tuple[OrderPeak, ...]
+    kept_apart: int
 
 
 def lowtide(
@@ -190,6 +192,7 @@ def _plan(assembled: Assembled) -> Payload:
         emitted=tuple(emit_program(apply_plan(program, plan)) for plan in kept.plans),
         sizes=emit_sizes(program),
         peaks=kept.peaks,
+        kept_apart=assembled.kept_apart,
     )
 
 
@@ -227,6 +230,7 @@ def _load(artifact: LoadableProgram, kernels: Mapping[str, Any]) -> Executable:
         sizes=payload.sizes,
         captured=captured,
         chooser=OrderChooser(payload.peaks),
+        kept_apart=payload.kept_apart,
         title=artifact.title,
     )
     compiled_programs.note_program(executable)

@@ -52,25 +52,25 @@ def test_a_case_is_the_same_every_time():
 
 def test_equal_gradients_do_not_differ():
     one = {"w": torch.tensor([1.0, 2.0])}
-    assert count_differing_gradients(one, one, one) == 0
+    assert count_differing_gradients([one, one], one) == 0
 
 
 def test_one_bit_is_a_difference_where_the_reference_repeats_itself():
     one = {"w": torch.tensor([1.0, 2.0]), "v": torch.zeros(1)}
     other = {"w": torch.tensor([1.0, 2.0000002]), "v": torch.zeros(1)}
-    assert count_differing_gradients(one, one, other) == 1
+    assert count_differing_gradients([one, one], other) == 1
 
 
 def test_the_noise_of_the_reference_is_allowed_for():
     one, again = {"w": torch.tensor([1.0])}, {"w": torch.tensor([1.0 + 1e-6])}
-    assert count_differing_gradients(one, again, {"w": torch.tensor([1.0 - 2e-6])}) == 0
-    assert count_differing_gradients(one, again, {"w": torch.tensor([1.1])}) == 1
+    assert count_differing_gradients([one, again], {"w": torch.tensor([1.0 - 2e-6])}) == 0
+    assert count_differing_gradients([one, again], {"w": torch.tensor([1.1])}) == 1
 
 
 def test_a_nan_or_a_missing_gradient_differs():
     one = {"w": torch.tensor([1.0])}
-    assert count_differing_gradients(one, one, {"w": torch.tensor([float("nan")])}) == 1
-    assert count_differing_gradients(one, one, {}) == 1
+    assert count_differing_gradients([one], {"w": torch.tensor([float("nan")])}) == 1
+    assert count_differing_gradients([one], {}) == 1
 
 
 def test_pairs_are_timed_in_turn_and_the_order_is_swapped():

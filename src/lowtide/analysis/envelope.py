@@ -18,6 +18,7 @@ exact integers. Not handled: a row below a mix of three or more others stays.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import combinations
 from typing import TypeAlias
 
 import numpy as np
@@ -115,15 +116,14 @@ def _below_mix(rows: Integers, one: Integers, other: Integers) -> npt.NDArray[np
 
 
 def _drop_mixed(rows: Integers, kept: list[int]) -> list[int]:
-    """Drop rows below a mix of two others that stay; a row may be kept before the pair that covers it."""
+    """Drop rows below a mix of two others that stay; a row may be kept before the pair that covers it.
+
+    A row goes only while both that cover it are there, so the maximum of those that stay is that of all.
+    """
     staying = list(kept)
-    for row in reversed(kept):
-        others = [other for other in staying if other != row]
-        covered = any(
-            bool(_below_mix(rows[[row]], rows[one], rows[other])[0])
-            for place, one in enumerate(others)
-            for other in others[:place]
-        )
-        if covered:
-            staying.remove(row)
+    for one, other in combinations(kept, 2):
+        if one in staying and other in staying and len(staying) > 2:
+            rest = [row for row in staying if row not in (one, other)]
+            covered = _below_mix(rows[rest], rows[one], rows[other])
+            staying = [row for row in staying if row in (one, other) or not covered[rest.index(row)]]
     return staying

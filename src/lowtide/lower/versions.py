@@ -15,7 +15,7 @@ from lowtide.errors import LowtideError
 Lowering = Literal["inductor", "aten"]
 """`inductor`: generated kernels. `aten`: torch's own operators, one call each."""
 
-TESTED_WITH_INDUCTOR = ("2.13",)
+TESTED_WITH_INDUCTOR = ("2.13", "2.14")
 """Versions of torch, major and minor, on which the tests of the Inductor adapter have passed."""
 
 _RELEASE = re.compile(r"(\d+\.\d+)\.\d+(\+\w+)?$")

@@ -26,6 +26,7 @@ class Executable:
         sizes: What `emit_sizes` wrote.
         captured: Gives the program as it was captured, before planning.
         chooser: Chooses among them by the sizes of a call.
+        kept_apart: How many pairs of loops could have been one kernel and were not, to spare memory.
         title: Shown in tracebacks.
     """
 
@@ -37,9 +38,11 @@ class Executable:
         sizes: str,
         captured: Callable[[], Program],
         chooser: OrderChooser,
+        kept_apart: int,
         title: str,
     ) -> None:
         self.title = title
+        self.kept_apart = kept_apart
         self._load_captured = captured
         self.variants = tuple(variants)
         self._kernels = kernels

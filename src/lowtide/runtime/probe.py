@@ -1,9 +1,10 @@
 """Measures the workspace of one statement by running it alone, where no formula is known.
 
 A library kernel may take bytes by rules that nobody wrote down (oneDNN's convolution gradients choose blocks by
-image size, channels and threads). They depend on shapes, types and the machine only, so running that one
-call once on made-up operands of the right shapes tells them. The number is a measurement of the call, a
-term of a prediction for the program, and is reported as such.
+image size, channels and threads). Most depend on shapes, types and the machine only, so running that one
+call once on zeros of the right shapes tells them. Some depend on values (the terms of a matrix exponential, the
+rows that an index repeats): of these the number is no bound. It is a measurement of the call, a term of a
+prediction for the program, and is reported as such.
 """
 
 from collections.abc import Callable, Mapping

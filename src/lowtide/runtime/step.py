@@ -155,7 +155,8 @@ class StepPeak:
         call: Place of the call during which it is reached.
         statement: Name of the statement that runs then.
         held_elsewhere_bytes: The part that other calls hold.
-        probed: Workspaces without a formula, whose bytes were measured by running their call alone.
+        probed: Workspaces without a formula, whose bytes were measured by running their call alone, on zeros.
+        left_out: Workspaces without a formula that could not be measured; the step may take them on top.
     """
 
     bytes: int
@@ -163,6 +164,18 @@ class StepPeak:
     statement: str
     held_elsewhere_bytes: int
     probed: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _CallAtSizes:
+    """One call at known sizes: its statements, the footprint of each, what other calls hold, unknown workspaces."""
+
+    footprints: npt.NDArray[np.int64]
+    statements: Sequence[Statement]
+    held_bytes: int
+    probed: Sequence[str]
+    left_out: Sequence[str]
 
 
 @dataclass(slots=True)
@@ -178,7 +191,8 @@ class Step:
             sizes: Named dimension (batch, sequence, ...) -> integer. None: the sizes of the recorded step.
 
         Returns:
-            The peak. Exact where every workspace has a formula; one without is measured by running its call alone.
+            The peak. Exact where every workspace has a formula; one without is measured by running its call alone, on
+            zeros, and differs where an operator's workspace depends on values.
 
         Raises:
             SizeError: If a size lies outside of the scope of a program.
@@ -188,32 +202,37 @@ class Step:
         """
         best = StepPeak(0, -1, "", 0)
         probed: dict[str, None] = {}
-        for place, (footprints, statements, held, measured) in enumerate(self._calls_at(self.valuations(sizes))):
-            probed.update(dict.fromkeys(measured))
-            if not len(footprints):
+        left_out: dict[str, None] = {}
+        for place, call in enumerate(self._calls_at(self.valuations(sizes))):
+            probed.update(dict.fromkeys(call.probed))
+            left_out.update(dict.fromkeys(call.left_out))
+            if not len(call.footprints):
                 continue
-            index = int(np.argmax(footprints))
-            total = int(footprints[index]) + held
+            index = int(np.argmax(call.footprints))
+            total = int(call.footprints[index]) + call.held_bytes
             if total > best.bytes:
-                best = StepPeak(total, place, statements[index].name, held)
-        return replace(best, probed=tuple(probed))
+                best = StepPeak(total, place, call.statements[index].name, call.held_bytes)
+        return replace(best, probed=tuple(probed), left_out=tuple(left_out))
 
     def timeline(self, sizes: Mapping[str, int] | None = None) -> tuple[int, ...]:
         """Predicted bytes during each statement of each call, in the order in which they run."""
         calls = self._calls_at(self.valuations(sizes))
-        return tuple(int(footprint) + held for footprints, _, held, _ in calls for footprint in footprints)
+        return tuple(int(footprint) + call.held_bytes for call in calls for footprint in call.footprints)
 
-    def _calls_at(
-        self, valuations: Sequence[Mapping[str, int]]
-    ) -> Iterator[tuple[npt.NDArray[np.int64], Sequence[Statement], int, list[str]]]:
-        """For each call: footprints of its statements, these, bytes held by other calls, measured workspaces."""
+    def _calls_at(self, valuations: Sequence[Mapping[str, int]]) -> Iterator[_CallAtSizes]:
         for call, valuation in zip(self.calls, valuations, strict=True):
             steps = call.statements
             profile = call.profile_at(valuation)
             measured = measure_unknown_workspace(profile, call.code.probe, valuation, steps)
-            footprints = profile.at(valuation, measured)[steps.start : steps.stop]
             statements = profile.program.statements[steps.start : steps.stop]
-            yield footprints, statements, self._held_bytes(call, valuations), [name for _, name in measured]
+            names = {statement.name for statement in statements}
+            yield _CallAtSizes(
+                footprints=profile.at(valuation, measured)[steps.start : steps.stop],
+                statements=statements,
+                held_bytes=self._held_bytes(call, valuations),
+                probed=[name for _, name in measured],
+                left_out=[w for s, w in profile.unknown_workspace if s in names and (s, w) not in measured],
+            )
 
     def valuations(self, sizes: Mapping[str, int] | None = None) -> list[Mapping[str, int]]:
         """The integers of every dimension variable of every call, at the given named sizes."""

@@ -70,6 +70,7 @@ class Recorder:
             sizes=emit_sizes(program),
             captured=lambda: program,
             chooser=OrderChooser(()),
+            kept_apart=0,
             title=artifact.title,
         )
         return _Observed(executable, self, len(self.programs) - 1)

@@ -63,3 +63,26 @@ def test_a_softmax_takes_over_what_its_reductions_have_read() -> None:
     agrees, _ = run_compiled(lambda x, w: (x @ w).softmax(-1) @ w)
     assert agrees(9)
     assert agrees(50)
+
+
+def test_a_kernel_of_two_results_takes_over_both_its_operands() -> None:
+    def two_results(x: Tensor, w: Tensor) -> Tensor:
+        y, z = x @ w, x.sin() @ w
+        return (y * z) @ w.mT + (y.tanh() - z) @ w
+
+    agrees, program = run_compiled(two_results)
+    assert agrees(7)
+    assert agrees(64)
+    kernel = next(s for s in program().statements if s.op.startswith("cpp_") and len(s.defines) == 2)
+    buffers = program().values
+    assert {buffers[v].buffer for v in kernel.defines} == {buffers[v].buffer for v in kernel.reads}
+
+
+def test_an_operand_that_another_body_of_the_kernel_reads_is_left_alone() -> None:
+    def normalise_and_shift(x: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
+        y = x @ w
+        return y * 2, y - y.mean(-1, keepdim=True)
+
+    agrees, _ = run_compiled(normalise_and_shift)
+    assert agrees(7)
+    assert agrees(64)

@@ -102,6 +102,7 @@ class _GraphReader:
             ranges=self._ranges(),
             sources=self._sources(),
             replacements={} if self.shape_env is None else dict(self.shape_env.replacements),
+            guards=() if self.shape_env is None else tuple(guard.expr for guard in self.shape_env.guards),
             output_strides=[],
             module=self.module,
         )

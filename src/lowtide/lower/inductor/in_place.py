@@ -4,8 +4,9 @@ One kernel call may hold the loops of several scheduler nodes, run one node afte
 and write many buffers. Taking over is permitted only if
 
 - no node after the writing one reads the input;
-- within the writing node, every loop that reads the input comes no later than the writing loop and reads
-  exactly the element that it writes: the same index of the same variables over the same ranges.
+- within the writing node, every loop that reads the input reads exactly the element that the writing loop writes (the
+  same index of the same variables over the same ranges), and comes no later, or has one body with it: a body
+  loads all its elements before it stores any.
 
 Loops of earlier nodes have ended when the writing node begins, so what they read does not matter. Equal sizes
 are not enough: a later loop that reads the old content would see the new one.
@@ -15,18 +16,23 @@ in the call. Library calls and templates never get a permission (their kernels d
 pointers), nor do nodes whose parts run at the same time.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from torch._inductor.dependencies import MemoryDep
+from torch._inductor.scheduler import FusedSchedulerNode
 
 
 @dataclass(frozen=True, slots=True)
 class _Loop:
-    """The accesses of one loop, and the place of its scheduler node in the order of execution."""
+    """The accesses of one loop, the place of its scheduler node in the order of execution, and the body it is part of.
+
+    Elementwise loops over the same ranges in one fused node are written as one body; any other loop is its own.
+    """
 
     node: int
+    body: Hashable
     reads: tuple[Any, ...]
     writes: tuple[Any, ...]
 
@@ -86,16 +92,28 @@ class InPlaceFinder:
         if any(key not in self._place or node.is_foreach() for key, node in nodes.items()):
             return []
         ordered = sorted(nodes.values(), key=lambda node: self._place[id(node)])
-        leaves = [(self._place[id(node)], leaf) for node in ordered for leaf in node.get_nodes()]
-        if any(leaf.is_template() for _, leaf in leaves):
+        if any(leaf.is_template() for node in ordered for leaf in node.get_nodes()):
             return []
-        return [_Loop(place, tuple(leaf.read_writes.reads), tuple(leaf.read_writes.writes)) for place, leaf in leaves]
+        return [
+            _Loop(self._place[id(node)], body, tuple(leaf.read_writes.reads), tuple(leaf.read_writes.writes))
+            for node in ordered
+            for leaf, body in zip(node.get_nodes(), _bodies(node), strict=True)
+        ]
+
+
+def _bodies(node: Any) -> Iterator[Hashable]:
+    """Say for each loop of a node which body it is part of."""
+    fused = type(node) is FusedSchedulerNode and not node.is_reduction()
+    for place, leaf in enumerate(node.get_nodes()):
+        yield leaf.group if fused else place
 
 
 def _is_done(loops: list[_Loop], reading: int, read: Any, writing: int, write: MemoryDep) -> bool:
     """Whether nothing of what `read` reads is still wanted when `write` has written."""
-    before, after = loops[reading].node, loops[writing].node
-    return before < after or (before == after and reading <= writing and _same_element(read, write))
+    reader, writer = loops[reading], loops[writing]
+    if reader.node != writer.node:
+        return reader.node < writer.node
+    return (reading <= writing or reader.body == writer.body) and _same_element(read, write)
 
 
 def _only_write(loops: list[_Loop], name: str) -> tuple[int, MemoryDep] | None:

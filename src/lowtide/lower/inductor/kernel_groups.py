@@ -22,12 +22,27 @@ from torch._inductor.codegen.cpp import CppScheduling
 from torch._inductor.utils import get_dtype_size
 from torch._inductor.virtualized import V
 
-NEGLIGIBLE_SHARE = 100
-"""Buffers of less than 1/100 of the largest one may share a call."""
+from lowtide.lower.inductor.fusion_limits import NEGLIGIBLE_SHARE, FusionLimits
 
 
 class SeparateLoops(CppScheduling):
-    """The C++ backend, but a call ends once its loops have allocated and freed a sizeable amount of bytes."""
+    """The C++ backend, but a call ends once its loops have allocated and freed a sizeable amount of bytes.
+
+    Nor are loops fused that have nothing large in common; see `FusionLimits`.
+    """
+
+    @cached_property
+    def limits(self) -> FusionLimits:
+        """What may be fused in this graph."""
+        return FusionLimits(self.scheduler)
+
+    def can_fuse_vertical(self, node1: Any, node2: Any) -> bool:
+        """Tell whether a node may be fused with one that reads its result."""
+        return super().can_fuse_vertical(node1, node2) and not self.limits.refuses(node1, node2)
+
+    def can_fuse_horizontal(self, node1: Any, node2: Any) -> bool:
+        """Tell whether a node may be fused with one that does not depend on it."""
+        return super().can_fuse_horizontal(node1, node2) and not self.limits.refuses(node1, node2)
 
     def codegen_node(self, node: Any) -> None:
         """Write the loops of a node, and end the call after it unless all that the call touched is negligible."""
@@ -73,6 +88,12 @@ def make_scheduling(scheduler: Any) -> Any:
     """Make the backend for CPU graphs: ours in the place of the C++ one, any other as it is."""
     assert config.cpu_backend == "cpp", "bug: another CPU backend is refused before"
     return SeparateLoops(scheduler)
+
+
+def loops_kept_apart(scheduler: Any) -> tuple[tuple[str, str], ...]:
+    """Name the pairs of loops of a graph that could have been one kernel and were not, to spare memory."""
+    ours = [backend for backend in scheduler.backends.values() if isinstance(backend, SeparateLoops)]
+    return tuple(sorted(pair for backend in ours for pair in backend.limits.refused))
 
 
 def _touched_bytes(node: Any) -> sympy.Expr:

@@ -118,6 +118,17 @@ def _operand(value: Any) -> Operand:
     return Operand(None, value)
 
 
+def viewed_operand(node: Any) -> str | None:
+    """Name the buffer that an operator returns a view of, as its schema says; None where it returns something new.
+
+    Inductor calls view operators like others where it makes no code, as for complex numbers.
+    """
+    operator = node.op_overload
+    if not isinstance(operator, torch._ops.OpOverload) or not operator.is_view or not node.inputs:
+        return None
+    return str(node.inputs[0].get_name())
+
+
 def is_random(node: Any) -> bool:
     """Whether the operator draws random numbers."""
     operator = node.op_overload

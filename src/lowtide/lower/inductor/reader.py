@@ -36,6 +36,7 @@ from lowtide.lower.inductor.nodes import (
     is_random,
     library_call,
     tensor_record,
+    viewed_operand,
     workspace_record,
 )
 from lowtide.lower.joint import (
@@ -103,6 +104,7 @@ class _GraphReader:
             ranges=self._ranges(),
             sources=self._sources(),
             replacements=dict(self.graph.sizevars.shape_env.replacements),
+            guards=tuple(guard.expr for guard in self.graph.sizevars.shape_env.guards),
             output_strides=[self._output_stride(out) for out in self.graph.graph_outputs],
         )
 
@@ -244,12 +246,13 @@ class _GraphReader:
         name = node.get_name()
         mutated = tuple(node.get_mutation_names())
         aliases = tuple(node.get_inputs_that_alias_output())
+        viewed = viewed_operand(node)
         statement = StatementRecord(
             node.get_kernel_name() or type(node).__name__,
             text,
             reads=self._reads(node),
             writes=mutated,
-            call=library_call(node),
+            call=library_call(node) if viewed is None else None,
             random=is_random(node),
             side_effect=has_side_effect(node),
             origin=model_line(node.get_origins()),
@@ -260,17 +263,17 @@ class _GraphReader:
             self.tuples[name] = statement
             for output in _flatten(getattr(node, "outputs", None)):
                 if output is not None and isinstance(output, ir.MultiOutput):
-                    self._define_output(statement, output, name)
+                    self._define_output(statement, output, name, viewed)
             statement.temporaries = (name,)
             statement.code += (f"del {name}",)
         else:
             statement.defines = (tensor_record(name, node),)
-            if aliases:
-                statement.views = {name: aliases[0]}
+            if viewed or aliases:
+                statement.views = {name: viewed or aliases[0]}
             self.tensors.add(name)
         self._add(statement)
 
-    def _define_output(self, statement: StatementRecord, output: Any, base: str) -> None:
+    def _define_output(self, statement: StatementRecord, output: Any, base: str, viewed: str | None) -> None:
         name = output.get_name()
         access = base
         for kind, index in output.indices:
@@ -281,7 +284,9 @@ class _GraphReader:
             return
         record = tensor_record(name, output)
         statement.defines += (record,)
-        if aliases and aliases[0] != base:
+        if viewed:
+            statement.views = {**statement.views, name: viewed}
+        elif aliases and aliases[0] != base:
             statement.views = {**statement.views, name: aliases[0]}
         self.tensors.add(name)
 
@@ -308,6 +313,8 @@ class _GraphReader:
 
     def _unbacked_definition(self, line: Any, text: tuple[str, ...]) -> None:
         symbols = tuple(str(s) for s in (line.unbacked_bindings or {}))
+        if not symbols and not text:
+            return  # as behind operators that only check something
         for statement in reversed(self.statements):
             if line.output_name in {d.name for d in statement.defines} or (
                 self.tuples.get(line.output_name) is statement

@@ -21,7 +21,7 @@ from torch._inductor.codegen.common import device_codegens, init_backend_registr
 from torch._inductor.graph import GraphLowering
 from torch._inductor.utils import IndentedBuffer
 
-from lowtide.lower.inductor.kernel_groups import make_scheduling
+from lowtide.lower.inductor.kernel_groups import loops_kept_apart, make_scheduling
 from lowtide.lower.inductor.reader import read_graph
 from lowtide.lower.inductor.translation_units import shared_units
 from lowtide.lower.joint import GraphRecord
@@ -115,6 +115,7 @@ def recording() -> Iterator[Callable[[], GraphRecord]]:
         module = compile_to_module(self)
         record: GraphRecord = self.wrapper_code.graph_record
         record.module = module.__dict__
+        record.kept_apart = loops_kept_apart(self.scheduler)
         with open(str(module.__file__)) as file:
             record.source = file.read()
         records.append(record)

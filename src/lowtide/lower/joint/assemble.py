@@ -25,10 +25,17 @@ from lowtide.lower.joint.sizes import THREADS, SizeTable
 
 @dataclass(frozen=True, slots=True)
 class Assembled:
-    """A program and where its kernels are."""
+    """A program and where its kernels are.
+
+    Attributes:
+        program: The program.
+        kernels: Where each name that its code calls is found.
+        kept_apart: How many pairs of loops could have been one kernel and were not, to spare memory.
+    """
 
     program: Program
     kernels: Mapping[str, KernelSource]
+    kept_apart: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +115,8 @@ class _Assembler:
             entry_dims=tuple(b for b in self.sizes.bindings if b.dim in scope.ranges),
             assumptions=tuple(dict.fromkeys(self.draft.assumptions)),
         )
-        return Assembled(program, self.draft.kernels)
+        kept_apart = len(forward.kept_apart) + (len(backward.kept_apart) if backward else 0)
+        return Assembled(program, self.draft.kernels, kept_apart)
 
     def _forward_inputs(self, graph: GraphRecord) -> tuple[str, ...]:
         names: list[str] = []

@@ -215,7 +215,8 @@ class Part:
         for entry in found:
             if entry.size is None:
                 self.whole.assumptions.append(
-                    f"workspace of {record.call.operator} has no formula: measured by running it alone if possible"
+                    f"workspace of {record.call.operator} has no formula: measured by running it alone on zeros, if "
+                    "possible; it may depend on values"
                 )
             else:
                 self.whole.sizes.used.update(entry.size.dims)

@@ -116,9 +116,11 @@ class GraphRecord:
         ranges: Symbol name -> inclusive bounds (None: unbounded).
         replacements: Symbols that were found equal to an expression of others, at any time during lowering.
         sources: Symbol name -> where dynamo found it, e.g. ``L['x'].size()[0]``.
+        guards: What must hold of the symbols for the compiled code to be called at all.
         output_strides: Per output, its strides, for restriding the backward's inputs.
         module: The loaded module: its namespace has the kernels.
         source: That module's text.
+        kept_apart: Pairs of loops that could have been one kernel and were not, to spare memory; by their names.
     """
 
     inputs: list[InputRecord]
@@ -131,8 +133,10 @@ class GraphRecord:
     sources: dict[str, str]
     replacements: dict[sympy.Symbol, sympy.Expr]
     output_strides: list[tuple[sympy.Expr, ...] | None]
+    guards: tuple[sympy.Basic, ...] = ()
     module: dict[str, Any] = field(default_factory=dict)
     source: str = ""
+    kept_apart: tuple[tuple[str, str], ...] = ()
 
 
 def bound_of(value: Any) -> int | None:

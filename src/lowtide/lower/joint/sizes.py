@@ -4,6 +4,7 @@ A function of sizes that expressions cannot state becomes a bounded variable com
 torch found equal to others while it lowered are written in those others.
 """
 
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -113,12 +114,36 @@ class SizeTable:
     def scope(self) -> Scope:
         """The variables that were met, their ranges and the relations between them."""
         names = self.used | {b.dim for b in self.bindings} | self.run_time
+        self.constraints += self._guarded(names)
         for constraint in self.constraints:
             names |= constraint.left.dims | constraint.right.dims
         ranges = {name: self._range(name) for name in sorted(names)}
         return Scope(
             {name: (_NO_LEAST if low is None else low, high) for name, (low, high) in ranges.items()}, self.constraints
         )
+
+    def _guarded(self, names: AbstractSet[str]) -> list[AtMost]:
+        """The relations between variables that torch checks before it calls the program.
+
+        Guards of one variable are in its range already; others than inequalities, and those that need a function
+        without an exact form, say nothing here.
+        """
+        found: dict[tuple[Expr, Expr], AtMost] = {}
+        for guard in dict.fromkeys(guard for graph in self.graphs for guard in graph.guards):
+            if not isinstance(guard, (sympy.Le, sympy.Lt, sympy.Ge, sympy.Gt)):
+                continue
+            sides: Any = (guard.lhs, guard.rhs) if isinstance(guard, (sympy.Le, sympy.Lt)) else (guard.rhs, guard.lhs)
+            low, high = map(self._replaced, sides)
+            symbols = {str(s) for s in low.free_symbols | high.free_symbols}
+            if len(symbols) < 2 or not symbols <= names:
+                continue
+            strict = isinstance(guard, (sympy.Lt, sympy.Gt))
+            try:
+                relation = AtMost(from_sympy(low + int(strict), _no_name), from_sympy(high, _no_name))
+            except ValueError:
+                continue
+            found[relation.left, relation.right] = relation
+        return sorted(found.values(), key=str)
 
     def bind_tensor(self, tensor: TensorRecord) -> None:
         """Bind the variables that are an input's length, stride or offset."""
@@ -149,6 +174,10 @@ class SizeTable:
                 self.unknown_ranges[joint_name] = (None, None)
             mapping[name] = self.precomputed[code]
         return mapping
+
+
+def _no_name(value: sympy.Expr) -> str:
+    raise ValueError(f"no exact form of {value}")
 
 
 def _integer(value: object) -> int | None:

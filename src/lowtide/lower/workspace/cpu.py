@@ -115,6 +115,7 @@ def find_cpu_workspace(call: Call, machine: CpuMachine) -> tuple[Workspace, ...]
     """
     family = operator_family(call.operator)
     formula = CPU_WORKSPACES.get(family) or CPU_WORKSPACES.get(family.removesuffix("_"))
-    if formula is None:
+    # The formulas hold for real numbers: operators on complex ones copy and split their operands.
+    if formula is None or any(entry.dtype.startswith("complex") for entry in call.arguments.values()):
         return (Workspace(call.operator, None),)
     return formula(call, machine)
