@@ -84,6 +84,23 @@ def test_an_error_after_lowering_leaves_nothing_registered(monkeypatch):
     assert _programs(call) == 1
 
 
+@pytest.mark.parametrize("lowering", ["inductor", "aten"])
+def test_a_fault_of_lowtide_is_reported_and_the_model_runs(monkeypatch, lowering):
+    def stumble(program):
+        raise KeyError("buf3")
+
+    model = seeded(Mlp)
+    call = compile_lowtide(model, options={"lowering": lowering})
+    strict = compile_lowtide(model, options={"lowering": lowering, "fallback": False})
+    x = torch.randn(3, 8)
+    with monkeypatch.context() as patched:
+        patched.setattr("lowtide.torch_backend.verify_program", stumble)
+        with pytest.warns(FallbackWarning, match="KeyError: 'buf3'\n.*graph"):
+            torch.testing.assert_close(call(x), model(x), rtol=1e-5, atol=1e-5)
+        with pytest.raises(torch._dynamo.exc.BackendCompilerFailed, match="lowtide has a fault"):
+            strict(x)
+
+
 @NON_LEAF_WARNING
 def test_one_graph_falls_back_and_the_others_do_not():
     class Parts(nn.Module):

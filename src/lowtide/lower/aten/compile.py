@@ -14,6 +14,7 @@ from torch._dynamo.backends.common import aot_autograd
 from torch._functorch import partitioners
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 
+from lowtide.errors import own_faults
 from lowtide.lower.aten.decompositions import aten_decompositions
 from lowtide.lower.aten.reader import read_graph
 from lowtide.lower.aten.replay import fill_values
@@ -127,12 +128,14 @@ class _Compiler:
         return _boxed(self._finish(Joint(record)).infer)
 
     def _finish(self, joint: Joint) -> Any:
-        assembled = assemble_program(self._title, joint, level="aten")
+        with own_faults(f"program {self._title}"):
+            assembled = assemble_program(self._title, joint, level="aten")
+            payload = self._hooks.plan(assembled)
         names: dict[str, Any] = {}
         for name, source in assembled.kernels.items():
             record = joint.backward if source.backward and joint.backward is not None else joint.forward
             names[name] = record.module[source.name]
-        return self._hooks.load(AtenArtifact(self._title, self._hooks.plan(assembled)), names)
+        return self._hooks.load(AtenArtifact(self._title, payload), names)
 
 
 class _BackwardCall:

@@ -16,7 +16,7 @@ from torch._inductor.compile_fx import compile_fx, compile_fx_inner
 from torch._inductor.exc import InductorError
 from torch.utils._sympy.printers import PythonPrinter
 
-from lowtide.errors import LowtideError
+from lowtide.errors import LowtideError, own_faults
 from lowtide.lower.inductor.lowering import lower_graph
 from lowtide.lower.inductor.output_code import Artifact, BackwardCode, ForwardCode, pick_kernels
 from lowtide.lower.inductor.partition import LowtidePartitioner
@@ -65,8 +65,10 @@ def compile_with_inductor(
     numbers = numbers_passed_as_tensors(gm)
 
     def finish(joint: Joint) -> tuple[ForwardCode, BackwardCode | None]:
-        assembled = assemble_program(title, joint)
-        artifact = _artifact(title, joint, assembled, hooks.plan(assembled))
+        with own_faults(f"program {title}"):
+            assembled = assemble_program(title, joint)
+            payload = hooks.plan(assembled)
+        artifact = _artifact(title, joint, assembled, payload)
         kernels = pick_kernels(assembled.kernels, joint.forward.module, joint.backward.module if joint.backward else {})
         forward = ForwardCode(artifact, joint.backward is None, hooks.load, hooks.load(artifact, kernels))
         return forward, None if joint.backward is None else BackwardCode(hooks.keep_graph)
