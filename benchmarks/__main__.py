@@ -15,7 +15,7 @@ from benchmarks.reporting import Report, print_report, write_json
 BENCHMARKS = {
     "accounting": ("benchmarks.accounting",),
     "parity": ("benchmarks.parity",),
-    "scheduling": ("benchmarks.scheduling",),
+    "scheduling": ("benchmarks.scheduling", "benchmarks.peer_peaks", "benchmarks.order_cases"),
     "symbolic": ("benchmarks.symbolic", "benchmarks.scaling"),
 }
 

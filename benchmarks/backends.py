@@ -11,11 +11,13 @@ from torch._dynamo.utils import counters
 EAGER = "eager"
 TORCH_COMPILE = "torch.compile"
 LOWTIDE = "lowtide"
+LOWTIDE_STATIC = "lowtide, one shape"
 
 # What `torch.compile(backend=...)` is told for each column.
 _BACKENDS = {
     TORCH_COMPILE: "inductor",
     LOWTIDE: "lowtide",
+    LOWTIDE_STATIC: "lowtide",
 }
 
 
@@ -45,7 +47,7 @@ def compile_for(name: str, model: Callable[..., Any]) -> Callable[..., Any]:
     # it torch runs the model without compiling, which would be compared with a compiled one.
     torch._dynamo.config.recompile_limit = 64
     torch._dynamo.config.fail_on_recompile_limit_hit = True
-    return torch.compile(model, backend=_BACKENDS[name], dynamic=True)
+    return torch.compile(model, backend=_BACKENDS[name], dynamic=name != LOWTIDE_STATIC)
 
 
 def count_compilations() -> int:

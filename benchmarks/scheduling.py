@@ -1,8 +1,7 @@
 """What choosing orders is worth, and how far one set of orders for all shapes is from the best order of each shape.
 
 Programs are those that lowtide makes of the models, for training and for inference, with the same kernels in every
-column; only the order differs. Peaks are predicted ones, which `accounting` holds against measured ones. The small
-cases of `benchmarks.order_cases` are measured, beside torch.compile and eager.
+column; only the order differs. Peaks are predicted ones, which `accounting` holds against measured ones.
 
     program      the order in which the program was captured
     topology     list scheduling that looks at no size
@@ -21,13 +20,12 @@ from typing import Any
 import lowtide
 from benchmarks.backends import LOWTIDE, make_column, reset_compiler
 from benchmarks.models import CASES, LLAMA, Case, chosen
-from benchmarks.order_cases import measure_cases
 from benchmarks.reporting import Report, log_row
 from benchmarks.statements import training_program
 from benchmarks.steps import inference_step, train_step
 from lowtide.ir import Program
 from lowtide.schedule import make_plans, scalar_tangents
-from lowtide.schedule.choice import orders_at
+from lowtide.schedule.choice import machine_parameters, orders_at
 from lowtide.schedule.list_order import ListTally, sized_order, symbolic_order, topology_order
 from lowtide.schedule.numbers import SizedProblem, at_valuation
 from lowtide.schedule.problem import Order, order_problem
@@ -70,7 +68,6 @@ def run(*, quick: bool = False, device: str = "cpu", only: str = "") -> Report:
             gaps += [shape["kept"] / shape["exact"] - 1 for shape in found]
             wrong += [shape["paper"] > shape["list_exact"] for shape in found]
             mattered += [shape["kept"] < shape["first_kept"] for shape in found]
-    cases = {} if quick else measure_cases()
     seconds = {count: _seconds_to_plan(count) for count in (1000, 10_000)}
     return Report(
         title="Orders: predicted peaks beside those of exact sizes, same kernels",
@@ -80,13 +77,14 @@ def run(*, quick: bool = False, device: str = "cpu", only: str = "") -> Report:
             "shapes": len(gaps),
             "dynamic_gap_max": max(gaps),
             "dynamic_gap_median": statistics.median(gaps),
+            "dynamic_gaps": sum(gap > 0 for gap in gaps),
             "unknown_share": tally.comparisons.unknown_share,
             "wrong_order_share": sum(wrong) / len(wrong),
             "choice_mattered_share": sum(mattered) / len(mattered),
             "topology_decided_share": tally.by_topology / max(1, tally.choices),
+            "rules": _rules(tally),
             "statements_10000_seconds": seconds[10_000],
             "statements_growth": seconds[10_000] / seconds[1000],
-            **cases,
         },
         notes=[
             "columns: largest ratio over the shapes to the program's own order; gap: kept above exact, largest",
@@ -124,7 +122,7 @@ def _compare(
         "symbolic": symbolic_order(problem, topology=False),
         "paper": symbolic_order(problem, tally=tally if with_reuse else None),
     }
-    valuations = sample_valuations(program.scope, SKIPPED + shapes)[-shapes:]
+    valuations = sample_valuations(program.scope, SKIPPED + shapes, machine_parameters(problem))[-shapes:]
     found = [_peaks(at_valuation(problem, valuation), fixed, kept) for valuation in valuations]
     columns = [*list(fixed)[1:], "kept", "exact"]
     row: dict[str, Any] = {"name": named.name, "statements": len(program.statements), "reuse": with_reuse}
@@ -142,6 +140,14 @@ def _peaks(sized: SizedProblem, fixed: Mapping[str, Order], kept: Sequence[Order
     oracle = orders_at(sized, [*fixed.values(), *kept], ORACLE)
     peaks["exact"] = min(sized.peak(order) for order in (*fixed.values(), *kept, *oracle))
     return peaks
+
+
+def _rules(tally: ListTally) -> dict[str, float]:
+    """Share of each rule among the comparisons of impacts."""
+    shares: dict[str, float] = {}
+    for rule, _, count in tally.comparisons.rows():
+        shares[rule.name] = shares.get(rule.name, 0) + count / max(1, tally.comparisons.comparisons)
+    return {name: round(share, 4) for name, share in shares.items()}
 
 
 def _seconds_to_plan(count: int) -> float:

@@ -5,7 +5,7 @@ ranges. A plan is wrong when, at some valuation, a statement sees contents, or a
 contents, that differ from those in program order.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 
@@ -40,8 +40,14 @@ class Machine:
         return evaluate(self.program.buffers[buffer].size, self.valuation)
 
 
-def observe(program: Program, order: Sequence[int], reuse: Mapping[str, str], valuation: Mapping[str, int]) -> object:
-    """Run and return everything that can be seen."""
+def observe(
+    program: Program,
+    order: Sequence[int],
+    reuse: Mapping[str, str],
+    valuation: Mapping[str, int],
+    unseen: Container[str] = (),
+) -> object:
+    """Run and return everything that can be seen; nobody looks into the buffers of `unseen` at the end."""
     machine = Machine(program, reuse, valuation)
     machine.dims = {binding.dim for binding in program.entry_dims}
     defined = {name for statement in program.statements for name in statement.defines}
@@ -61,22 +67,28 @@ def observe(program: Program, order: Sequence[int], reuse: Mapping[str, str], va
         for output in program.forward_outputs + program.backward_outputs
         if output.value is not None
     ]
-    inputs = [machine.storages[buffer].contents for buffer in program.buffers if _is_input(program, buffer)]
+    inputs = [
+        machine.storages[buffer].contents
+        for buffer in program.buffers
+        if _is_input(program, buffer) and buffer not in unseen
+    ]
     return machine.seen, outputs, inputs, machine.log
 
 
 def is_wrong(program: Program, order: Sequence[int], reuse: Mapping[str, str], high: int) -> bool:
     """Try every valuation with variables up to `high`."""
-    for entry in [*reuse, *reuse.values()]:
+    tangents = {name for name, buffer in program.buffers.items() if buffer.kind is BufferKind.TANGENT}
+    taken = tangents.intersection(reuse.values())
+    for entry in [*reuse, *(set(reuse.values()) - taken)]:
         if program.buffers[entry].kind is not BufferKind.INTERMEDIATE:
             return True  # a plan may not speak of storage that is not ours
     names = list(program.scope.ranges)
     lows = [program.scope.ranges[name][0] for name in names]
     for numbers in product(*(range(low, high + 1) for low in lows)):
         valuation = dict(zip(names, numbers, strict=True))
-        expected = observe(program, range(len(program.statements)), {}, valuation)
+        expected = observe(program, range(len(program.statements)), {}, valuation, taken)
         try:
-            if observe(program, order, reuse, valuation) != expected:
+            if observe(program, order, reuse, valuation, taken) != expected:
                 return True
         except BrokenError:
             return True

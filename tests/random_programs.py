@@ -131,7 +131,7 @@ def make_reuse(rng: Random, program: Program) -> dict[str, str]:
     for statement in program.statements:
         for new, old in statement.may_reuse:
             taker, taken = program.values[new].buffer, program.values[old].buffer
-            foreign = program.buffers[taken].kind is not BufferKind.INTERMEDIATE
+            foreign = program.buffers[taken].kind not in (BufferKind.INTERMEDIATE, BufferKind.TANGENT)
             fits = compare(program.buffers[taker].size, program.buffers[taken].size, program.scope).is_at_most
             if taker != taken and rng.random() < (0.02 if foreign or not fits else 0.6):
                 reuse[taker] = taken

@@ -214,7 +214,7 @@ def explain_program(
         kind="training" if program.backward_outputs else "inference",
         dimensions=tuple(program.dim_names.get(d, d) for d in shown),
         terms=tuple(term for index, order in enumerate((program, *others)) for term in _peak_terms(index, order)),
-        assumptions=program.assumptions + _standing_assumptions(program),
+        assumptions=program.assumptions + _standing_assumptions((program, *others)),
         program=program,
         orders=(program, *others),
         code=code,
@@ -226,14 +226,17 @@ def _profile(program: Program) -> MemoryProfile:
     return memory_profile(program, tangents_held=scalar_tangents(program))
 
 
-def _standing_assumptions(program: Program) -> tuple[str, ...]:
-    if not program.backward_outputs:
+def _standing_assumptions(orders: Sequence[Program]) -> tuple[str, ...]:
+    if not orders[0].backward_outputs:
         return ("outputs are held by the caller",)
-    return (
+    standing = (
         "forward outputs are held by the caller until backward is over",
         "the gradient of a scalar output is held until backward is over, other tangents until their last use",
         "gradients are new tensors, not added to existing ones",
     )
+    if not any(order.tangents_taken for order in orders):
+        return standing
+    return (*standing, "nobody else holds the gradients that arrive in backward; held ones are not written over")
 
 
 def _used(program: Program) -> frozenset[str]:

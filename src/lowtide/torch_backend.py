@@ -26,6 +26,7 @@ from lowtide.plan import Plan, Rejected, apply_plan, check_plan, plan_from_json,
 from lowtide.runtime.choice import OrderChooser
 from lowtide.runtime.emit import Emitted, emit_program, emit_sizes
 from lowtide.runtime.executable import Executable
+from lowtide.runtime.form import BackwardForm
 from lowtide.runtime.registry import Fallback, FallbackWarning, compiled_programs
 from lowtide.runtime.saved_hooks import HookedCalls, Lazy, saved_tensor_hooks_are_active
 from lowtide.runtime.state import SavedState, graph_is_kept
@@ -213,14 +214,17 @@ def _load(artifact: LoadableProgram, kernels: Mapping[str, Any]) -> Executable:
     captured = functools.cache(lambda: parse_program(payload.program))
 
     def variant(number: int) -> Variant:
-        def keeping() -> Program:
-            return apply_plan(captured(), plan_order(captured(), plans[number].order, across_boundary=False))
+        def planned(form: BackwardForm) -> Program:
+            if form is BackwardForm.PLAIN:
+                return apply_plan(captured(), plans[number])
+            overwrites = form is not BackwardForm.KEEPING
+            plan = plan_order(captured(), plans[number].order, across_boundary=overwrites, into_tangents=False)
+            return apply_plan(captured(), plan)
 
         return Variant(
             payload.emitted[number],
             kernels,
-            program=lambda: apply_plan(captured(), plans[number]),
-            keeping=keeping,
+            planned=planned,
             title=artifact.title if len(plans) == 1 else f"{artifact.title} order {number}",
         )
 
@@ -238,7 +242,7 @@ def _load(artifact: LoadableProgram, kernels: Mapping[str, Any]) -> Executable:
 
 
 def _empty_state() -> SavedState:
-    return SavedState([], (), (), _never, lambda: _never)
+    return SavedState([], (), (), lambda _: _never)
 
 
 def _never(*_: Any) -> list[Any]:

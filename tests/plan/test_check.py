@@ -147,8 +147,33 @@ def test_rejects_another_device():
 
 def test_rejects_storage_of_the_caller():
     program = long_skip()
-    assert _reason(program, Plan(_program_order(program), {"ds": "dy"})) is Reason.STORAGE_NOT_OURS
+    assert _reason(program, Plan(_program_order(program), {"dy": "s"})) is Reason.STORAGE_NOT_OURS
     assert _reason(program, Plan(_program_order(program), {"s": "x"})) is Reason.STORAGE_NOT_OURS
+
+
+def _scaled_gradient(reader: str) -> Program:
+    """Backward multiplies the tangent in a kernel that may do so in place; then `reader` is read."""
+    return (
+        ProgramBuilder("scaled").dim("n", 1, 64).input("x", ["n"]).tangent("dy", ["n"])
+        .statement("f", reads=["x"], defines={"y": ["n"]})
+        .backward()
+        .statement("scale", reads=["dy"], defines={"dx": ["n"]}, may_reuse=[("dx", "dy")])
+        .statement("sum", reads=[reader], defines={"db": [1]})
+        .forward_output("y").backward_output("dx", "db").build()
+    )  # fmt: skip
+
+
+def test_a_tangent_may_give_its_storage_to_what_is_made_of_it():
+    program = _scaled_gradient("dx")
+    assert check_plan(program, Plan((0, 1, 2), {"dx": "dy"})).accepted
+    planned = apply_plan(program, Plan((0, 1, 2), {"dx": "dy"}))
+    verify_program(planned)
+    assert planned.tangents_taken == {"dy"}
+    assert program.tangents_taken == frozenset()
+
+
+def test_a_tangent_that_is_read_again_keeps_its_storage():
+    assert _reason(_scaled_gradient("dy"), Plan((0, 1, 2), {"dx": "dy"})) is Reason.OVERWRITTEN
 
 
 def test_rejects_unknown_buffers_and_circles():

@@ -9,7 +9,8 @@ from torch import Tensor, nn
 
 import lowtide
 from lowtide import measure_peak
-from lowtide.runtime.step import CallKind, MissingSizeError, Step
+from lowtide.runtime.step import CallKind, MissingSizeError, SizeError, Step, check_sizes
+from tests.scenarios import diamond
 
 ATEN = {"lowering": "aten"}
 
@@ -119,3 +120,12 @@ def test_nothing_is_recorded_outside_the_block() -> None:
     run_fresh(step, parameters, 4)()
     assert recorded.calls == []
     assert recorded.predict().bytes == 0
+
+
+def test_a_number_that_does_not_follow_from_the_sizes_is_asked_for() -> None:
+    program = diamond()
+    check_sizes(program, {"batch": 4})
+    with pytest.raises(MissingSizeError, match="nothing for batch"):
+        check_sizes(program, {})
+    with pytest.raises(SizeError, match="batch = 0"):
+        check_sizes(program, {"batch": 0})

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping
 
 from lowtide.analysis import memory_profile
-from lowtide.ir import Program, reorder
-from lowtide.plan import Plan, apply_plan
-from lowtide.schedule import choose_in_place
+from lowtide.ir import Program
+from lowtide.plan import apply_plan
+from lowtide.schedule import plan_order
 from lowtide.schedule.problem import Order, OrderProblem
 
 
@@ -26,6 +26,5 @@ def legal_orders(problem: OrderProblem) -> Iterator[Order]:
 
 def exact_footprints(program: Program, order: Order, valuation: Mapping[str, int]) -> list[int]:
     """Footprints of a program planned in an order, by the memory profile."""
-    plan = Plan(order, choose_in_place(reorder(program, order)))
-    footprints: list[int] = memory_profile(apply_plan(program, plan)).at(valuation).tolist()
+    footprints: list[int] = memory_profile(apply_plan(program, plan_order(program, order))).at(valuation).tolist()
     return footprints

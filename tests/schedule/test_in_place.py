@@ -6,6 +6,7 @@ from lowtide.analysis import memory_profile
 from lowtide.ir import Program, ProgramBuilder
 from lowtide.plan import Plan, apply_plan, check_plan
 from lowtide.schedule import choose_in_place
+from lowtide.schedule.plans import takeable_tangents
 from lowtide.symbolic import CompareTally
 from tests.random_programs import programs
 
@@ -46,14 +47,31 @@ def test_an_operand_that_is_read_again_keeps_its_storage() -> None:
     assert choose_in_place(program) == {}
 
 
-@given(programs(), st.booleans())
+def test_a_tangent_is_taken_over_where_that_is_asked_for() -> None:
+    program = (
+        ProgramBuilder("scaled")
+        .dim("n", 1, 64)
+        .input("x", ["n"])
+        .tangent("dy", ["n"])
+        .statement("f", reads=["x"], defines={"y": ["n"]})
+        .backward()
+        .statement("scale", reads=["dy"], defines={"dx": ["n"]}, may_reuse=[("dx", "dy")])
+        .forward_output("y")
+        .backward_output("dx")
+        .build()
+    )
+    assert choose_in_place(program) == {}
+    assert choose_in_place(program, tangents={"dy"}) == {"dx": "dy"}
+
+
+@given(programs(), st.booleans(), st.booleans())
 def test_every_choice_is_accepted_by_the_checker_and_lowers_or_keeps_each_footprint(
-    program: Program, across_boundary: bool
+    program: Program, across_boundary: bool, into_tangents: bool
 ) -> None:
     tally = CompareTally()
-    plan = Plan(
-        tuple(range(len(program.statements))), choose_in_place(program, across_boundary=across_boundary, tally=tally)
-    )
+    tangents = takeable_tangents(program) if into_tangents else ()
+    reuse = choose_in_place(program, across_boundary=across_boundary, tangents=tangents, tally=tally)
+    plan = Plan(tuple(range(len(program.statements))), reuse)
     assert check_plan(program, plan).accepted
     assert tally.comparisons >= len(plan.reuse)
     planned = apply_plan(program, plan)

@@ -283,6 +283,13 @@ class Program:
         return frozenset(self._tables().dim_definers)
 
     @property
+    def tangents_taken(self) -> frozenset[str]:
+        """The TANGENT buffers whose storage a statement lets other values come to be in. Cost: O(values defined)."""
+        tangents = {self.values[name].buffer for name in self.tangents}
+        filled = (self.values[name].buffer for s in self.statements if s.allocates for name in s.defines)
+        return frozenset(tangents.intersection(filled))
+
+    @property
     def first_backward(self) -> int:
         """Index of the first BACKWARD statement; the number of statements when there is none."""
         return self._tables().first_backward

@@ -208,7 +208,7 @@ class _Walk:
                 )
             if self._occupants.get(value.buffer) and not statement.allocates:
                 self._check_view(number, statement, value)
-            elif self._program.buffers[value.buffer].kind is not BufferKind.INTERMEDIATE:
+            elif not self._may_be_filled(value.buffer):
                 kind = self._program.buffers[value.buffer].kind.value
                 raise self._fail(
                     Defect.STORAGE_NOT_OURS,
@@ -234,6 +234,11 @@ class _Walk:
                     "name each defined value once",
                 )
             self._add(value)
+
+    def _may_be_filled(self, buffer: str) -> bool:
+        """Whether a statement may let values come to be in a buffer: its own, or a tangent's that is there."""
+        kind = self._program.buffers[buffer].kind
+        return kind is BufferKind.INTERMEDIATE or (kind is BufferKind.TANGENT and bool(self._occupants.get(buffer)))
 
     def _check_view(self, number: int, statement: Statement, value: Value) -> None:
         base = self._occupants[value.buffer]

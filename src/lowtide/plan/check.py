@@ -79,8 +79,9 @@ def check_plan(program: Program, plan: Plan, *, tally: CompareTally | None = Non
     Returns:
         Accepted, or Rejected with the first reason found.
 
-    Guarantee: sound for every valuation of the scope. Conservative where sizes cannot be compared, and where a
-        statement would see other contents that happen to be equal.
+    Guarantee: sound for every valuation of the scope, if nobody else holds the tangents whose storage is taken over.
+        Conservative where sizes cannot be compared, and where a statement would see other contents that happen to be
+        equal.
     Cost: O(accesses), one comparison for each buffer that takes over storage.
     """
     rejected = _check_shape(program, plan) or _check_guards(program, plan) or _check_reuse(program, plan, tally)
@@ -156,7 +157,9 @@ def _check_reuse(program: Program, plan: Plan, tally: CompareTally | None) -> Re
             if name not in program.buffers:
                 return Rejected(Reason.UNKNOWN_BUFFER, f"'{name}', in '{buffer}' takes over '{taken}'")
             kind = program.buffers[name].kind
-            if kind is not BufferKind.INTERMEDIATE:
+            # A tangent has no earlier owner in the program: it can give its storage, and take nobody's.
+            ours = (BufferKind.INTERMEDIATE, BufferKind.TANGENT) if name == taken else (BufferKind.INTERMEDIATE,)
+            if kind not in ours:
                 return Rejected(Reason.STORAGE_NOT_OURS, f"buffer '{name}' is of kind {kind.value}")
     for buffer in plan.reuse:
         passed = {buffer}
@@ -228,8 +231,8 @@ class _Paper:
                 continue
             taker = self.version.get(self.home(name))
             definer = self._program.definer(name)
-            has_run = definer is not None and self._program.statements[definer].name in self.seen
-            if taker is None or not has_run:
+            existed = definer is None or self._program.statements[definer].name in self.seen
+            if taker is None or not existed:
                 return Rejected(Reason.READ_BEFORE_WRITTEN, f"'{statement.name}' uses '{name}'", statement.name)
             detail = f"'{statement.name}' uses '{name}', whose storage '{taker[0]}' took over"
             return Rejected(Reason.OVERWRITTEN, detail, statement.name)

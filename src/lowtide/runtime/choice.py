@@ -40,11 +40,11 @@ class OrderChooser:
 
     def _evaluate(self, sizes: Mapping[str, int]) -> int:
         peaks = [kept.peak.at(sizes) for kept in self._peaks]
-        unknown = [[table.at(sizes) for table in kept.beside_unknown] for kept in self._peaks]
-        # Bytes of unknown size come on top at these statements: an order that is higher there may be higher at all.
+        bounded = [[table.at(sizes) for table in kept.not_above] for kept in self._peaks]
+        # What is not known at entry may come on top there: an order that is higher there may be higher at all.
         safe = [
             index
             for index in range(len(peaks))
-            if all(here <= own for here, own in zip(unknown[index], unknown[0], strict=True))
+            if all(here <= own for here, own in zip(bounded[index], bounded[0], strict=True))
         ]
         return min(safe, key=peaks.__getitem__)

@@ -31,6 +31,7 @@ class Emitted:
         watched: Indices into `state` of tensors that others may change: inputs, and what outputs share.
         shared_outputs: Indices of forward outputs whose storage stays in the state.
         has_backward: Whether `backward` is defined.
+        written_tangents: Indices of tangents that `backward` writes over; nobody else may hold them.
     """
 
     source: str
@@ -39,6 +40,7 @@ class Emitted:
     watched: tuple[int, ...]
     shared_outputs: tuple[int, ...]
     has_backward: bool
+    written_tangents: tuple[int, ...]
 
 
 def emit_program(program: Program) -> Emitted:
@@ -132,7 +134,9 @@ class _Emitter:
                 self._statement(index, keep=self._backward_output_values())
             self.lines.append(f"    return [{', '.join(out.code for out in program.backward_outputs)}]")
             self._enter_device()
-        return Emitted("\n".join(self.lines) + "\n", state, state_dims, watched, shared, has_backward)
+        taken = program.tangents_taken
+        written = tuple(i for i, name in enumerate(program.tangents) if program.values[name].buffer in taken)
+        return Emitted("\n".join(self.lines) + "\n", state, state_dims, watched, shared, has_backward, written)
 
     # -- pieces ----------------------------------------------------------------------------------------------
 

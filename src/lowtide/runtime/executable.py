@@ -8,6 +8,7 @@ import torch
 
 from lowtide.ir import Program, Statement
 from lowtide.runtime.choice import OrderChooser
+from lowtide.runtime.form import BackwardForm
 from lowtide.runtime.link import link_to
 from lowtide.runtime.load import load_functions
 from lowtide.runtime.probe import probe_workspace
@@ -60,10 +61,9 @@ class Executable:
         """The program as it was captured: in its own order, no storage shared. Cost: read from its text, then kept."""
         return self._load_captured()
 
-    def program_at(self, valuation: Mapping[str, int], *, keeping: bool = False) -> Program:
-        """The planned program in the order that runs at given sizes; `keeping`: as it runs under `retain_graph`."""
-        variant = self.variants[self._chooser.choose(valuation)]
-        return variant.keeping if keeping else variant.program
+    def program_at(self, valuation: Mapping[str, int], form: BackwardForm = BackwardForm.PLAIN) -> Program:
+        """The planned program in the order that runs at given sizes, with a form of backward."""
+        return self.variants[self._chooser.choose(valuation)].program_in(form)
 
     def probe(self, statement: Statement, valuation: Mapping[str, int]) -> int:
         """Measure the workspace of one statement at given sizes, in bytes; see `probe_workspace`. Kept."""
@@ -115,5 +115,5 @@ def _run_forward(variant: Variant, args: list[Any]) -> tuple[list[Any], Any, Sav
     outputs, tensors, dims = variant.forward(args)
     watched = [tensors[i] for i in emitted.watched]
     watched += [outputs[i].detach() for i in emitted.shared_outputs]
-    state = SavedState(tensors, dims, watched, variant.backward, variant.backward_keeping)
+    state = SavedState(tensors, dims, watched, variant.backward_in, emitted.written_tangents)
     return list(outputs), link, state

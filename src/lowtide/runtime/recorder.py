@@ -13,6 +13,7 @@ import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from lowtide.ir import BufferKind, Output
+from lowtide.runtime.form import BackwardForm
 from lowtide.runtime.step import CallKind, CallRecord, Code, Held, Step, machine_sizes
 from lowtide.symbolic import dim
 
@@ -69,7 +70,9 @@ class StepRecorder:
             counted = tuple(n for n in saved if program.buffers[program.values[n].buffer].kind in _COUNTED_WHILE_SAVED)
             self._saved.append(_Saved(place, weakref.ref(state), counted))
 
-    def enter_backward(self, state: Any, tangents: Sequence[Any], held: Sequence[bool], *, kept: bool) -> int | None:
+    def enter_backward(
+        self, state: Any, tangents: Sequence[Any], held: Sequence[bool], form: BackwardForm
+    ) -> int | None:
         """Note that a backward begins; None if its forward was not watched."""
         own = next((saved for saved in self._saved if saved.state() is state), None)
         if own is None:
@@ -93,7 +96,8 @@ class StepRecorder:
                 tangents_held=frozenset(b for b, h in zip(buffers, held, strict=True) if h),
                 tangents_shared=frozenset(b for b, s in zip(buffers, shared, strict=True) if s),
                 alive=alive,
-                kept=frozenset(own.values) if kept else None,
+                form=form,
+                kept=frozenset(own.values) if form is BackwardForm.KEEPING else frozenset(),
                 own_outputs_alive=frozenset(h.held.value for h in self._handed_out if h.held.call == forward),
             )
         )
@@ -104,12 +108,12 @@ class StepRecorder:
                 self._note(Held(place, name), tangent)
         return place
 
-    def leave_backward(self, place: int | None, gradients: Sequence[Any], state: Any, *, kept: bool) -> None:
+    def leave_backward(self, place: int | None, gradients: Sequence[Any], state: Any, form: BackwardForm) -> None:
         """Note the gradients that a backward hands out, and whether it released its state."""
         if place is None:
             return
         self._hand_out(place, self.step.calls[place].program.backward_outputs, gradients)
-        if not kept:
+        if form is not BackwardForm.KEEPING:
             self._saved = [saved for saved in self._saved if saved.state() is not state]
 
     def _hand_out(self, place: int, outputs: Sequence[Output], tensors: Sequence[Any]) -> None:
@@ -123,6 +127,8 @@ class StepRecorder:
 
     def _note(self, held: Held, tensor: torch.Tensor) -> None:
         storage = StorageWeakRef(tensor.untyped_storage())
+        # Storage that was handed on, or taken over, belongs to the call that handed it out last.
+        self._handed_out = [h for h in self._handed_out if h.held.call == held.call or h.storage.cdata != storage.cdata]
         self._handed_out.append(_HandedOut(held, tuple(tensor.shape), storage))
 
     def _origin(self, tensor: torch.Tensor) -> _HandedOut | None:

@@ -9,10 +9,12 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import torch
 from torch._C._autograd import _get_current_graph_task_keep_graph
 from torch._library.opaque_object import register_opaque_type
 from torch._opaque_base import OpaqueBase
 
+from lowtide.runtime.form import BackwardForm
 from lowtide.runtime.recorder import active_recorder
 
 Backward = Callable[[list[Any], tuple[int, ...], list[Any]], list[Any]]
@@ -25,8 +27,8 @@ class SavedState(OpaqueBase):
         tensors: Saved tensors in the emitted order; released by the backward call.
         dims: Saved integers.
         watched: Tensors that others can change: inputs, and second handles on outputs.
-        backward: Runs backward and releases the tensors.
-        backward_keeping: Runs backward and leaves every saved tensor as it is (`retain_graph=True`).
+        backward: Gives backward in a form.
+        written_tangents: Indices of the incoming gradients that the plain form writes over.
     """
 
     def __init__(
@@ -34,15 +36,15 @@ class SavedState(OpaqueBase):
         tensors: list[Any],
         dims: tuple[int, ...],
         watched: Sequence[Any],
-        backward: Backward,
-        backward_keeping: Callable[[], Backward],
+        backward: Callable[[BackwardForm], Backward],
+        written_tangents: Sequence[int] = (),
     ) -> None:
         self._tensors: list[Any] | None = tensors
         self._dims = dims
         # Inference tensors cannot be changed in a way that matters to autograd, and have no version.
         self._watched = [(t, t._version) for t in watched if not t.is_inference()]
         self._backward = backward
-        self._backward_keeping = backward_keeping
+        self._written_tangents = written_tangents
 
     def run_backward(self, tangents: list[Any], *, keep: bool) -> list[Any]:
         """Run backward once.
@@ -69,27 +71,49 @@ class SavedState(OpaqueBase):
                     f"operation: [{tensor.type()} {list(tensor.shape)}] is at version {tensor._version}; expected "
                     f"version {version} instead."
                 )
+        form = self._form(tangents, keep)
         recorder = active_recorder()
         if recorder is None:
-            return self._run(tangents, keep=keep)
+            return self._run(tangents, form)
         elsewhere = [_held_elsewhere(tangents, i) for i in range(len(tangents))]
-        place = recorder.enter_backward(self, tangents, elsewhere, kept=keep)
-        gradients = self._run(tangents, keep=keep)
-        recorder.leave_backward(place, gradients, self, kept=keep)
+        place = recorder.enter_backward(self, tangents, elsewhere, form)
+        gradients = self._run(tangents, form)
+        recorder.leave_backward(place, gradients, self, form)
         return gradients
 
-    def _run(self, tangents: list[Any], *, keep: bool) -> list[Any]:
-        assert self._tensors is not None, "bug: a released state is run"
+    def _form(self, tangents: list[Any], keep: bool) -> BackwardForm:
         if keep:
-            return self._backward_keeping()(list(self._tensors), self._dims, tangents)
+            return BackwardForm.KEEPING
+        if all(_is_ours(tangents, index) for index in self._written_tangents):
+            return BackwardForm.PLAIN
+        return BackwardForm.SPARING
+
+    def _run(self, tangents: list[Any], form: BackwardForm) -> list[Any]:
+        assert self._tensors is not None, "bug: a released state is run"
+        if form is BackwardForm.KEEPING:
+            return self._backward(form)(list(self._tensors), self._dims, tangents)
         tensors, self._tensors, self._watched = self._tensors, None, []
-        return self._backward(tensors, self._dims, tangents)
+        return self._backward(form)(tensors, self._dims, tangents)
 
 
 def _held_elsewhere(tangents: list[Any], index: int) -> bool:
-    """Whether anyone but this list holds a tangent; two references are the list's and the argument's."""
+    """Whether any Python object but this list holds a tangent; two references are the list's and the argument's."""
     return sys.getrefcount(tangents[index]) > 2
 
+
+def _is_ours(tangents: list[Any], index: int) -> bool:
+    """Whether nobody but this list can see the contents of a tangent: no other reference, no alias of its storage."""
+    if type(tangents[index]) is not torch.Tensor or _held_elsewhere(tangents, index) or _use_count is None:
+        return False
+    if _use_count(tangents[index]) != 1:  # autograd hands the same tensor to somebody else, too
+        return False
+    storage = tangents[index].untyped_storage()
+    in_full = storage.nbytes() == tangents[index].numel() * tangents[index].element_size()
+    return in_full and torch._C._storage_Use_Count(storage._cdata) == 2  # the tensor's, and this handle
+
+
+_use_count: Callable[[Any], int] | None = getattr(torch.Tensor, "_use_count", None)
+"""References to the tensor itself, those of C++ included; a version of torch that cannot tell gets copies."""
 
 register_opaque_type(SavedState, typ="reference")
 

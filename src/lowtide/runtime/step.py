@@ -30,6 +30,7 @@ from lowtide.analysis import MemoryProfile, memory_profile
 from lowtide.errors import LowtideError
 from lowtide.ir import Program, Statement
 from lowtide.runtime.emit import emit_sizes
+from lowtide.runtime.form import BackwardForm
 from lowtide.runtime.load import load_functions
 from lowtide.runtime.probe import measure_unknown_workspace
 from lowtide.symbolic import evaluate
@@ -60,8 +61,8 @@ class Code(Protocol):
         """The program before planning."""
         ...
 
-    def program_at(self, valuation: Mapping[str, int], *, keeping: bool = False) -> Program:
-        """The program in the order that runs at given sizes; `keeping`: as backward runs under `retain_graph`."""
+    def program_at(self, valuation: Mapping[str, int], form: BackwardForm = BackwardForm.PLAIN) -> Program:
+        """The program in the order that runs at given sizes, with a form of backward."""
         ...
 
     def probe(self, statement: Statement, valuation: Mapping[str, int]) -> int:
@@ -95,7 +96,8 @@ class CallRecord:
         tangents_shared: Tangents whose storage an earlier call allocated and counts.
         alive: Values of other calls whose buffers were alive at entry.
         own_outputs_alive: For a backward, values that its forward handed out whose buffers were alive at entry.
-        kept: For a backward that leaves its state usable (`retain_graph`), the values saved in it.
+        form: For a backward, the form in which it ran.
+        kept: For a backward that leaves its state usable (the form KEEPING), the values saved in it.
     """
 
     code: Code
@@ -107,7 +109,8 @@ class CallRecord:
     tangents_shared: frozenset[str] = frozenset()
     alive: tuple[Held, ...] = ()
     own_outputs_alive: frozenset[str] = frozenset()
-    kept: frozenset[str] | None = None
+    form: BackwardForm = BackwardForm.PLAIN
+    kept: frozenset[str] = frozenset()
 
     @property
     def program(self) -> Program:
@@ -122,10 +125,10 @@ class CallRecord:
 
     def profile_at(self, valuation: Mapping[str, int]) -> MemoryProfile:
         """The footprints of the order that runs at given sizes, given what others hold during this call. Kept."""
-        program = self.code.program_at(valuation, keeping=self.kept is not None)
+        program = self.code.program_at(valuation, self.form)
         if id(program) not in self._profiles:
             held: bool | Collection[str] = True
-            saved = {program.values[name].buffer for name in self.kept or ()}
+            saved = {program.values[name].buffer for name in self.kept}
             if self.kind is CallKind.BACKWARD:
                 held = {program.values[name].buffer for name in self.own_outputs_alive}
             self._profiles[id(program)] = memory_profile(
@@ -284,7 +287,8 @@ class Step:
 
     def _held_bytes(self, call: CallRecord, valuations: Sequence[Mapping[str, int]]) -> int:
         """Bytes that other calls hold while `call` runs; buffers under several values count once."""
-        programs = {entry.call: self.calls[entry.call].code.program_at(valuations[entry.call]) for entry in call.alive}
+        others = {entry.call: self.calls[entry.call] for entry in call.alive}
+        programs = {at: other.code.program_at(valuations[at], other.form) for at, other in others.items()}
         buffers = dict.fromkeys((e.call, programs[e.call].values[e.value].buffer) for e in call.alive)
         return sum(evaluate(programs[at].buffers[name].size, valuations[at]) for at, name in buffers)
 
@@ -295,11 +299,20 @@ def machine_sizes() -> Mapping[str, int]:
 
 
 def check_sizes(program: Program, valuation: Mapping[str, int]) -> None:
-    """Require that sizes lie in the ranges of the program's scope; torch runs another program elsewhere.
+    """Require every size that bytes depend on, in the range that the program runs at; torch runs another one elsewhere.
 
     Raises:
-        SizeError: If one does not.
+        MissingSizeError: If one is missing: the stride of an argument, for instance, is no function of its lengths.
+        SizeError: If one lies outside.
     """
+    needed = frozenset[str]().union(*(buffer.size.dims for buffer in program.buffers.values()))
+    if missing := sorted(needed - valuation.keys()):
+        raise MissingSizeError(
+            "A prediction needs a number that does not follow from the sizes given.",
+            found=f"nothing for {', '.join(program.dim_names.get(name, name) for name in missing)}",
+            where=f"program {program.name}",
+            fix="pass it by that name; how the program gets it is in its text, under 'entry'",
+        )
     for variable, (low, high) in program.scope.ranges.items():
         size = valuation.get(variable, low)
         if size < low or (high is not None and size > high):

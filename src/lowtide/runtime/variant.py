@@ -6,6 +6,7 @@ from typing import Any
 
 from lowtide.ir import Program
 from lowtide.runtime.emit import Emitted, emit_program
+from lowtide.runtime.form import BackwardForm
 from lowtide.runtime.load import load_functions
 
 
@@ -13,10 +14,9 @@ class Variant:
     """The two halves of a step, or an inference function, in one order.
 
     Args:
-        emitted: The emitted program.
+        emitted: The emitted program, whose backward has the plain form.
         kernels: Globals of the emitted code.
-        program: Gives the planned program that was emitted; asked for at most once.
-        keeping: Gives the program planned for `retain_graph`, whose backward writes into no saved tensor.
+        planned: Gives the planned program whose backward has a form; asked for at most once for each.
         title: Shown in tracebacks.
     """
 
@@ -25,25 +25,26 @@ class Variant:
         emitted: Emitted,
         kernels: Mapping[str, Any],
         *,
-        program: Callable[[], Program],
-        keeping: Callable[[], Program],
+        planned: Callable[[BackwardForm], Program],
         title: str,
     ) -> None:
         self.emitted = emitted
         self._kernels = kernels
-        self._load_program = program
-        self._load_keeping = keeping
+        self._planned = planned
         self._title = title
+        self._programs: dict[BackwardForm, Program] = {}
+        self._backwards: dict[BackwardForm, Any] = {}
 
-    @cached_property
+    @property
     def program(self) -> Program:
-        """The planned program that runs. Cost: read from its text at the first access, then kept."""
-        return self._load_program()
+        """The planned program that runs, with the plain form of backward."""
+        return self.program_in(BackwardForm.PLAIN)
 
-    @cached_property
-    def keeping(self) -> Program:
-        """The program as it runs under `retain_graph`. Cost: planned at the first access, then kept."""
-        return self._load_keeping()
+    def program_in(self, form: BackwardForm) -> Program:
+        """The planned program with a form of backward. Cost: planned at the first access, then kept."""
+        if form not in self._programs:
+            self._programs[form] = self._planned(form)
+        return self._programs[form]
 
     @cached_property
     def _functions(self) -> Mapping[str, Any]:
@@ -54,18 +55,16 @@ class Variant:
         """`forward(args) -> (outputs, tensors, dims)`; see `lowtide.runtime.emit`."""
         return self._functions["forward"]
 
-    @cached_property
-    def backward(self) -> Any:
-        """`backward(tensors, dims, tangents) -> gradients`."""
-        return self._functions["backward"]
+    def backward_in(self, form: BackwardForm) -> Any:
+        """`backward(tensors, dims, tangents) -> gradients`. Cost: other forms are emitted when first needed."""
+        if form not in self._backwards:
+            self._backwards[form] = self._load_backward(form)
+        return self._backwards[form]
 
-    @cached_property
-    def _backward_keeping(self) -> Any:
-        emitted = emit_program(self.keeping)
+    def _load_backward(self, form: BackwardForm) -> Any:
+        if form is BackwardForm.PLAIN:
+            return self._functions["backward"]
+        emitted = emit_program(self.program_in(form))
         if emitted.state != self.emitted.state:
-            raise AssertionError("bug: the state differs between the two forms of backward")
-        return load_functions(emitted.source, self._kernels, f"{self._title} keeping")["backward"]
-
-    def backward_keeping(self) -> Any:
-        """Like `backward`, but every saved tensor stays as it is. Cost: planned and emitted at the first call."""
-        return self._backward_keeping
+            raise AssertionError("bug: the state differs between the forms of backward")
+        return load_functions(emitted.source, self._kernels, f"{self._title} {form}")["backward"]

@@ -10,14 +10,18 @@ raises a footprint: the storage that b takes over would have been freed at this 
 all of it for as long as b lives (a bias gradient would pin a whole activation).
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from lowtide.ir import BufferKind, Phase, Program
 from lowtide.symbolic import CompareTally, Verdict, compare
 
 
 def choose_in_place(
-    program: Program, *, across_boundary: bool = True, tally: CompareTally | None = None
+    program: Program,
+    *,
+    across_boundary: bool = True,
+    tangents: Collection[str] = (),
+    tally: CompareTally | None = None,
 ) -> Mapping[str, str]:
     """Choose in-place reuse for a program in its present order.
 
@@ -25,6 +29,7 @@ def choose_in_place(
         program: Verified program.
         across_boundary: Whether backward may write over storage that forward saved. Must be False when
             backward is to run more than once on the same state.
+        tangents: TANGENT buffers that backward may write over, because nobody else will hold them.
         tally: Counts the size comparisons made.
 
     Returns:
@@ -59,7 +64,8 @@ def choose_in_place(
                 storage = root.get(donor, donor)
                 if storage in taken or donor in held or storage in held:
                     continue
-                if program.buffers[storage].kind is not BufferKind.INTERMEDIATE or last[donor] != step:
+                is_ours = program.buffers[storage].kind is BufferKind.INTERMEDIATE or storage in tangents
+                if not is_ours or last[donor] != step:
                     continue
                 if statement.phase is Phase.BACKWARD and not across_boundary and storage in born_forward:
                     continue

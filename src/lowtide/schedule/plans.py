@@ -22,16 +22,17 @@ class OrderPeak:
 
     Attributes:
         peak: Predicted peak, workspace of unknown size left out.
-        beside_unknown: For each statement with a workspace of unknown size, by name, the bytes beside it.
+        not_above: Bytes in which an order must not be above the program's own: beside each workspace of unknown size,
+            and the peak where incoming gradients may not be written over.
     """
 
     peak: PeakTable
-    beside_unknown: tuple[PeakTable, ...]
+    not_above: tuple[PeakTable, ...]
 
     @property
     def dims(self) -> frozenset[str]:
         """The dimension variables that it depends on."""
-        return self.peak.dims.union(*(table.dims for table in self.beside_unknown))
+        return self.peak.dims.union(*(table.dims for table in self.not_above))
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,8 @@ def make_plans(program: Program) -> KeptPlans:
 
     Returns:
         Plans of which at every valuation the one with the least peak is never worse than the program's own order, among
-        those that are no higher where a workspace of unknown size comes on top.
+        those that are no higher where a workspace of unknown size comes on top, and no higher where incoming gradients
+        are held by others.
 
     Cost: near linear in statements; see `find_candidates`.
     """
@@ -68,16 +70,31 @@ def make_plans(program: Program) -> KeptPlans:
     if len(plans) == 1:
         return KeptPlans(plans, ())
     profiles = [memory_profile(apply_plan(program, plan), tangents_held=tangents_held) for plan in plans]
-    tables = tuple(_order_peak(profile) for profile in profiles)
+    sparing = [_sparing_profile(program, plan, tangents_held) for plan in plans]
+    tables = tuple(_order_peak(profile, spared) for profile, spared in zip(profiles, sparing, strict=True))
     if any(table.dims & program.run_time_dims for table in tables):
         # Nothing can be chosen at entry by a size that is not known there.
-        return KeptPlans((plans[_proved_best(profiles)],), ())
+        return KeptPlans((plans[_proved_best(profiles, sparing)],), ())
     return KeptPlans(plans, tables)
 
 
-def plan_order(program: Program, order: Order, *, across_boundary: bool = True) -> Plan:
-    """Plan a program in a given order; see `choose_in_place`."""
-    return Plan(order, choose_in_place(reorder(program, order), across_boundary=across_boundary))
+def plan_order(program: Program, order: Order, *, across_boundary: bool = True, into_tangents: bool = True) -> Plan:
+    """Plan a program in a given order; see `choose_in_place`.
+
+    Args:
+        program: Verified program.
+        order: A legal order.
+        across_boundary: Whether backward may write over storage that forward saved.
+        into_tangents: Whether backward may write over incoming gradients, other than scalar ones.
+    """
+    tangents = takeable_tangents(program) if into_tangents else frozenset[str]()
+    reordered = reorder(program, order)
+    return Plan(order, choose_in_place(reordered, across_boundary=across_boundary, tangents=tangents))
+
+
+def takeable_tangents(program: Program) -> frozenset[str]:
+    """Tangents that backward may write over where nobody else holds them: all but those of single elements."""
+    return frozenset(program.values[t].buffer for t in program.tangents) - scalar_tangents(program)
 
 
 def scalar_tangents(program: Program) -> frozenset[str]:
@@ -85,18 +102,29 @@ def scalar_tangents(program: Program) -> frozenset[str]:
     return frozenset(program.values[t].buffer for t in program.tangents if not program.values[t].shape)
 
 
-def _order_peak(profile: MemoryProfile) -> OrderPeak:
+def _sparing_profile(program: Program, plan: Plan, tangents_held: frozenset[str]) -> MemoryProfile | None:
+    """The profile where incoming gradients are left alone; None where the plan leaves them alone anyway."""
+    if not apply_plan(program, plan).tangents_taken:
+        return None
+    spared = plan_order(program, plan.order, into_tangents=False)
+    return memory_profile(apply_plan(program, spared), tangents_held=tangents_held)
+
+
+def _order_peak(profile: MemoryProfile, sparing: MemoryProfile | None) -> OrderPeak:
     steps = {profile.program.statements[number].name: step for step, number in enumerate(profile.order)}
     unknown = sorted({statement for statement, _ in profile.unknown_workspace})
-    return OrderPeak(profile.peak_table, tuple(profile.footprint_table(steps[name]) for name in unknown))
+    beside = tuple(profile.footprint_table(steps[name]) for name in unknown)
+    return OrderPeak(profile.peak_table, (*beside, (sparing or profile).peak_table))
 
 
-def _proved_best(profiles: Sequence[MemoryProfile]) -> int:
+def _proved_best(profiles: Sequence[MemoryProfile], sparing: Sequence[MemoryProfile | None]) -> int:
     """The order that is proved never to be higher than those before it; the program's own where nothing is proved."""
+    spared = [spare or profile for profile, spare in zip(profiles, sparing, strict=True)]
     best = 0
     if any(profile.unknown_workspace for profile in profiles):
         return best
     for index in range(1, len(profiles)):
-        if compare(profiles[index].peak, profiles[best].peak, profiles[index].program.scope).is_at_most:
+        scope = profiles[index].program.scope
+        if all(compare(form[index].peak, form[best].peak, scope).is_at_most for form in (profiles, spared)):
             best = index
     return best

@@ -59,6 +59,10 @@ class OrderProblem:
         return tuple(range(len(self.predecessors)))
 
 
+_DONORS = (BufferKind.INTERMEDIATE, BufferKind.TANGENT)
+"""A tangent that is held to the end counts no touchers, so it never dies and never gives its storage."""
+
+
 def order_problem(program: Program, *, tangents_held: Collection[str] = ()) -> OrderProblem:
     """State the ordering problem of a program.
 
@@ -140,7 +144,7 @@ def _takeovers(
                 defined = [n for n in statement.defines if program.values[n].buffer == names[new]]
                 size = program.buffers[names[new]].size
                 for donor in dict.fromkeys(program.values[read].buffer for _, read in statement.may_reuse):
-                    if program.buffers[donor].kind is not BufferKind.INTERMEDIATE or numbers[donor] in fresh:
+                    if program.buffers[donor].kind not in _DONORS or numbers[donor] in fresh:
                         continue
                     if any((d, r) not in permitted for r in inside.get(donor, ()) for d in defined):
                         continue

@@ -31,7 +31,7 @@ class Recorder:
             plan=self._plan,
             load=self._load,
             keep_graph=graph_is_kept,
-            state_value=lambda: SavedState([], (), (), _never, lambda: _never),
+            state_value=lambda: SavedState([], (), (), lambda _: _never),
             identity="test",
         )
         return compile_with_aten(gm, example_inputs, hooks)
@@ -60,8 +60,7 @@ class Recorder:
         variant = Variant(
             emit_program(program),
             kernels,
-            program=lambda: program,
-            keeping=lambda: program,
+            planned=lambda _: program,
             title=artifact.title,
         )
         executable = Executable(
