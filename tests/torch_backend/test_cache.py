@@ -45,9 +45,12 @@ def _arguments(folder: Path, name: str, options: dict[str, Any] | None) -> tuple
     return json.dumps(options or {}), str(folder / name)
 
 
-def test_a_second_process_lowers_nothing_and_computes_the_same_bits(cache: Path):
+def test_a_second_process_lowers_and_compiles_nothing_and_computes_the_same_bits(cache: Path):
+    compiled = set(cache.rglob("*.so"))
     report = _run(cache, "second")
     assert (report["hits"], report["misses"], report["bypasses"], report["lowered"]) == (2, 0, 0, 0)
+    assert compiled
+    assert set(cache.rglob("*.so")) == compiled
     assert_bitwise(torch.load(cache / "second"), torch.load(cache / "first"))
 
 

@@ -51,13 +51,10 @@ def load_kernels(artifact: Artifact) -> dict[str, Any]:
 
     Cost: compiles what the kernel cache does not have.
     """
-    with shared_units():
-        forward = _load_module(artifact.forward_source, artifact.forward_constants)
-        backward = (
-            {}
-            if artifact.backward_source is None
-            else _load_module(artifact.backward_source, artifact.backward_constants)
-        )
+    forward = _load_module(artifact.forward_source, artifact.forward_constants)
+    backward = (
+        {} if artifact.backward_source is None else _load_module(artifact.backward_source, artifact.backward_constants)
+    )
     return pick_kernels(artifact.kernels, forward, backward)
 
 
@@ -71,7 +68,9 @@ def pick_kernels(
 
 def _load_module(source: str, constants: Mapping[str, Any]) -> dict[str, Any]:
     key, path = PyCodeCache.write(source)
-    return PyCodeCache.load_by_key_path(key, path, attrs=dict(constants) or None).__dict__
+    # One context for each module, as when it was compiled: the units are the same and are found in the kernel cache.
+    with shared_units():
+        return PyCodeCache.load_by_key_path(key, path, attrs=dict(constants) or None).__dict__
 
 
 @dataclasses.dataclass
