@@ -304,6 +304,11 @@ def _conv_sizes(batch: int, length: int) -> dict[str, int]:
     return {"batch": batch, "height": length, "width": length}
 
 
+def _gpt2_sizes(batch: int, length: int) -> dict[str, int]:
+    # The loss is a program of its own, and the labels are inputs of it that no other program has seen.
+    return {**_text_sizes(batch, length), "batch_2": batch, "label_sequence": length}
+
+
 LLAMA = Case("Llama", _llama, _language_inputs)
 QWEN2 = Case("Qwen2", _qwen2, _language_inputs)
 BERT = Case("BERT", _bert, _bert_inputs, is_random=True)
@@ -319,7 +324,7 @@ VIT = Case(
 )
 WHISPER = Case("Whisper", _whisper, _whisper_inputs, sizes=_whisper_sizes)
 MIXTRAL = Case("Mixtral", _mixtral, _language_inputs)
-GPT2 = Case("GPT-2", _gpt2, _language_inputs, has_breaks=True)
+GPT2 = Case("GPT-2", _gpt2, _language_inputs, sizes=_gpt2_sizes, has_breaks=True)
 CONV_NET = Case(
     "conv net",
     SmallConvNet,
