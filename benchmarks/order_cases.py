@@ -4,7 +4,7 @@ Two of them are measured at many sizes too: the one whose better order depends o
 depends on half of the rows, whose best peak over all orders is known in closed form.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -175,13 +175,12 @@ def run(*, quick: bool = False, device: str = "cpu", only: str = "") -> Report:
         device: Only the CPU: on others there is nothing to measure here, and the summary is empty.
         only: Leave out the cases whose name does not contain this.
     """
+    if device != "cpu":
+        return Report(title="Cases", rows=[], summary={}, notes=["Cases are measured on the CPU only."])
     rows: list[Mapping[str, Any]] = []
     summary: dict[str, float | int] = {}
     # torch 2.13 cannot trace the towers without the first, and leaves the graph at sizes of data without the second.
-    patches = torch._dynamo.config.patch(specialize_float=True, capture_dynamic_output_shape_ops=True)
-    if device != "cpu":
-        return Report(title="Cases", rows=[], summary={}, notes=["Cases are measured on the CPU only."])
-    with patches:
+    with torch._dynamo.config.patch(specialize_float=True, capture_dynamic_output_shape_ops=True):
         for case in (case for case in (QUICK_CASES if quick else CASES) if only.lower() in case.name):
             found = {column: _measure(case, column, [case.measured])[0] / 1e6 for column in _COLUMNS}
             rows.append({"case": case.name, "size": case.measured, **_rounded(found)})
@@ -225,7 +224,7 @@ def _half_rows_above_best() -> int:
     return above
 
 
-def _measure(case: OrderCase, column: str, sizes: list[int] | tuple[int, ...]) -> list[int]:
+def _measure(case: OrderCase, column: str, sizes: Sequence[int]) -> list[int]:
     """Compile once, run at the first sizes, and measure at the others, in bytes."""
     reset_compiler()
     torch.manual_seed(0)

@@ -4,7 +4,6 @@ Steps are timed in one process, in turn, on two copies of the same model. Compil
 their own: with an empty cache folder (cold), and again with what the first process left in it (warm).
 """
 
-import copy
 import json
 import os
 import statistics
@@ -12,28 +11,19 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from torch import Tensor, nn
+from torch import Tensor
 
-from benchmarks.backends import LOWTIDE, TORCH_COMPILE, Column, count_compilations, make_column, reset_compiler
+from benchmarks.backends import LOWTIDE, TORCH_COMPILE
 from benchmarks.models import CASES, Case, Shape, chosen
 from benchmarks.parity_cases import PARITY_CASES, QUICK_CASES
+from benchmarks.peers import SEED, Pair, make_pair
 from benchmarks.reporting import ROOT, Report, log_row
-from benchmarks.steps import (
-    REFERENCE_RUNS,
-    count_differing_gradients,
-    drop_gradients,
-    take_gradients,
-    to_device,
-    train_step,
-)
+from benchmarks.steps import take_gradients
 from benchmarks.timing import time_paired
-from lowtide import measure_peak
 
-_SEED = 7
 _PEERS = (TORCH_COMPILE, LOWTIDE)
 _NO_RATIOS: Mapping[str, Any] = {"cold_compile_ratio": None, "warm_compile_ratio": None}
 
@@ -75,65 +65,25 @@ def run(*, quick: bool = False, device: str = "cpu", only: str = "") -> Report:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Peer:
-    """A column with its own copy of the model, and how many graphs it has compiled."""
-
-    model: nn.Module
-    column: Column
-    compilations: list[int]
-
-    def step(self, inputs: Mapping[str, Any]) -> None:
-        drop_gradients(self.model)
-        train_step(self.column.run, inputs)
-
-    def step_counting(self, inputs: Mapping[str, Any]) -> None:
-        before = count_compilations()
-        self.step(inputs)
-        self.compilations.append(count_compilations() - before)
-
-
 def _compare_runs(
     case: Case, shapes: Sequence[Shape], device: str, failures: list[str], *, seconds: float | None
 ) -> Iterator[Mapping[str, Any]]:
-    """Run both peers at the first shape, then compare them at the others; time them unless `seconds` is None.
-
-    A shape at which torch.compile itself fails is noted in `failures` and left out; lowtide must run there.
-    """
-    reset_compiler()
-    model = case.make_model().to(device)
-    peers = {}
-    for name in _PEERS:
-        own = copy.deepcopy(model)
-        peers[name] = _Peer(own, make_column(name, own), [])
-    for shape in (case.first, *shapes):
-        inputs = to_device(case.make(*shape), device)
-        peers[LOWTIDE].step_counting(inputs)
-        try:
-            peers[TORCH_COMPILE].step_counting(inputs)
-        except (RuntimeError, AssertionError) as error:
-            failures.append(f"torch.compile failed on {case.name} at {shape}: {str(error).splitlines()[0]}")
-            continue
-        if shape != case.first:
-            row = _compare_at(case, shape, inputs, peers, model, device, seconds)
-            log_row(row)
-            yield row
+    """Compare both peers at each shape; time them unless `seconds` is None."""
+    pair = make_pair(case, device)
+    for shape, inputs in pair.batches(shapes, device, failures):
+        row = _compare_at(pair, shape, inputs, device, seconds)
+        log_row(row)
+        yield row
 
 
 def _compare_at(
-    case: Case,
-    shape: Shape,
-    inputs: Mapping[str, Any],
-    peers: Mapping[str, _Peer],
-    model: nn.Module,
-    device: str,
-    seconds: float | None,
+    pair: Pair, shape: Shape, inputs: Mapping[str, Any], device: str, seconds: float | None
 ) -> Mapping[str, Any]:
-    reference, ours = peers[TORCH_COMPILE], peers[LOWTIDE]
-    peaks = {name: _measure(peer, inputs, device) for name, peer in peers.items()}
-    expected = [take_gradients(reference.model, reference.column.run, inputs, _SEED) for _ in range(REFERENCE_RUNS)]
-    found = take_gradients(ours.model, ours.column.run, inputs, _SEED)
-    in_eager = None if case.is_random else take_gradients(model, model, inputs, _SEED)
+    case, reference, ours = pair.case, pair.reference, pair.ours
+    peaks = pair.compare_peaks(inputs, device)
+    found = ours.gradients(inputs)
+    in_eager = None if case.is_random else take_gradients(pair.model, pair.model, inputs, SEED)
+    differing = pair.count_differing(inputs, found)
     paired = (
         time_paired(lambda: reference.step(inputs), lambda: ours.step(inputs), rounds=5, seconds=seconds, device=device)
         if seconds is not None
@@ -146,18 +96,11 @@ def _compare_at(
         "lowtide_ms": 1000 * statistics.median(paired.second) if paired else None,
         "step_time_ratio": paired.ratio if paired else None,
         "step_time_quartiles": [round(ratio, 3) for ratio in paired.spread] if paired else None,
-        "torch_compile_peak": peaks[TORCH_COMPILE],
-        "lowtide_peak": peaks[LOWTIDE],
-        "peak_ratio": peaks[LOWTIDE] / peaks[TORCH_COMPILE],
+        **peaks,
         "extra_compilations": ours.compilations[-1] - reference.compilations[-1],
-        "gradients_differ": count_differing_gradients(expected, found),
+        "gradients_differ": differing,
         "gradients_off_eager": None if in_eager is None else _count_off(in_eager, found),
     }
-
-
-def _measure(peer: _Peer, inputs: Mapping[str, Any], device: str) -> int:
-    drop_gradients(peer.model)
-    return measure_peak(lambda: train_step(peer.column.run, inputs), device=device).peak_bytes
 
 
 def _count_off(expected: Mapping[str, Tensor], found: Mapping[str, Tensor]) -> int:

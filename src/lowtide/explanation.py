@@ -14,7 +14,7 @@ from lowtide.errors import LowtideError
 from lowtide.ir import Program, Statement
 from lowtide.runtime.probe import measure_unknown_workspace
 from lowtide.runtime.registry import Fallback, compiled_programs
-from lowtide.runtime.step import Code, MissingSizeError, SizeError, check_sizes, size_deriver
+from lowtide.runtime.step import Code, MissingSizeError, SizeError, check_sizes, size_deriver, size_dims
 from lowtide.schedule import scalar_tangents
 from lowtide.symbolic import Expr, const, dim, minimum, render, substitute
 
@@ -208,7 +208,7 @@ def explain_program(
 ) -> ProgramExplanation:
     """Explain one program, given in each of its orders; `code` chooses among them and measures statements."""
     entry = [b.dim for b in program.entry_dims if not b.code]
-    shown = [d for d in (*entry, *sorted(program.run_time_dims)) if d in _used(program)]
+    shown = [d for d in (*entry, *sorted(program.run_time_dims)) if d in size_dims(program)]
     return ProgramExplanation(
         name=program.name,
         kind="training" if program.backward_outputs else "inference",
@@ -239,10 +239,6 @@ def _standing_assumptions(orders: Sequence[Program]) -> tuple[str, ...]:
     return (*standing, "nobody else holds the gradients that arrive in backward; held ones are not written over")
 
 
-def _used(program: Program) -> frozenset[str]:
-    return frozenset().union(*(buffer.size.dims for buffer in program.buffers.values()))
-
-
 def _valuation(program: Program, sizes: Mapping[str, int]) -> dict[str, int]:
     known: dict[str, int] = {}
     missing: list[str] = []
@@ -258,7 +254,7 @@ def _valuation(program: Program, sizes: Mapping[str, int]) -> dict[str, int]:
         name = program.dim_names.get(variable, variable)
         if name in sizes:
             known[variable] = sizes[name]
-        elif variable in _used(program) and not any(b.dim == variable and b.code for b in program.entry_dims):
+        elif variable in size_dims(program) and not any(b.dim == variable and b.code for b in program.entry_dims):
             missing.append(name)
     if missing:
         raise MissingSizeError(

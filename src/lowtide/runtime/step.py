@@ -298,6 +298,11 @@ def machine_sizes() -> Mapping[str, int]:
     return {"threads": torch.get_num_threads()}
 
 
+def size_dims(program: Program) -> frozenset[str]:
+    """The variables that sizes of buffers depend on."""
+    return frozenset[str]().union(*(buffer.size.dims for buffer in program.buffers.values()))
+
+
 def check_sizes(program: Program, valuation: Mapping[str, int]) -> None:
     """Require every size that bytes depend on, in the range that the program runs at; torch runs another one elsewhere.
 
@@ -305,8 +310,7 @@ def check_sizes(program: Program, valuation: Mapping[str, int]) -> None:
         MissingSizeError: If one is missing: the stride of an argument, for instance, is no function of its lengths.
         SizeError: If one lies outside.
     """
-    needed = frozenset[str]().union(*(buffer.size.dims for buffer in program.buffers.values()))
-    if missing := sorted(needed - valuation.keys()):
+    if missing := sorted(size_dims(program) - valuation.keys()):
         raise MissingSizeError(
             "A prediction needs a number that does not follow from the sizes given.",
             found=f"nothing for {', '.join(program.dim_names.get(name, name) for name in missing)}",

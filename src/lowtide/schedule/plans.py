@@ -70,7 +70,10 @@ def make_plans(program: Program) -> KeptPlans:
     if len(plans) == 1:
         return KeptPlans(plans, ())
     profiles = [memory_profile(apply_plan(program, plan), tangents_held=tangents_held) for plan in plans]
-    sparing = [_sparing_profile(program, plan, tangents_held) for plan in plans]
+    sparing = [
+        _sparing_profile(program, plan, tangents_held) if profile.program.tangents_taken else profile
+        for plan, profile in zip(plans, profiles, strict=True)
+    ]
     tables = tuple(_order_peak(profile, spared) for profile, spared in zip(profiles, sparing, strict=True))
     if any(table.dims & program.run_time_dims for table in tables):
         # Nothing can be chosen at entry by a size that is not known there.
@@ -102,29 +105,26 @@ def scalar_tangents(program: Program) -> frozenset[str]:
     return frozenset(program.values[t].buffer for t in program.tangents if not program.values[t].shape)
 
 
-def _sparing_profile(program: Program, plan: Plan, tangents_held: frozenset[str]) -> MemoryProfile | None:
-    """The profile where incoming gradients are left alone; None where the plan leaves them alone anyway."""
-    if not apply_plan(program, plan).tangents_taken:
-        return None
+def _sparing_profile(program: Program, plan: Plan, tangents_held: frozenset[str]) -> MemoryProfile:
+    """The profile where incoming gradients are left alone."""
     spared = plan_order(program, plan.order, into_tangents=False)
     return memory_profile(apply_plan(program, spared), tangents_held=tangents_held)
 
 
-def _order_peak(profile: MemoryProfile, sparing: MemoryProfile | None) -> OrderPeak:
+def _order_peak(profile: MemoryProfile, sparing: MemoryProfile) -> OrderPeak:
     steps = {profile.program.statements[number].name: step for step, number in enumerate(profile.order)}
     unknown = sorted({statement for statement, _ in profile.unknown_workspace})
     beside = tuple(profile.footprint_table(steps[name]) for name in unknown)
-    return OrderPeak(profile.peak_table, (*beside, (sparing or profile).peak_table))
+    return OrderPeak(profile.peak_table, (*beside, sparing.peak_table))
 
 
-def _proved_best(profiles: Sequence[MemoryProfile], sparing: Sequence[MemoryProfile | None]) -> int:
+def _proved_best(profiles: Sequence[MemoryProfile], sparing: Sequence[MemoryProfile]) -> int:
     """The order that is proved never to be higher than those before it; the program's own where nothing is proved."""
-    spared = [spare or profile for profile, spare in zip(profiles, sparing, strict=True)]
     best = 0
     if any(profile.unknown_workspace for profile in profiles):
         return best
     for index in range(1, len(profiles)):
         scope = profiles[index].program.scope
-        if all(compare(form[index].peak, form[best].peak, scope).is_at_most for form in (profiles, spared)):
+        if all(compare(form[index].peak, form[best].peak, scope).is_at_most for form in (profiles, sparing)):
             best = index
     return best

@@ -75,11 +75,8 @@ class FusionLimits:
         if name not in self._negligible:
             if self._ends is None:
                 ends = {*V.graph.graph_inputs, *V.graph.get_output_names()}
-                sizes = {self._size(end) for end in ends if _is_tensor(end)}
-                hint = V.graph.sizevars.optimization_hint
-                self._ends = sorted(sizes, key=lambda size: (-hint(size, fallback=0), str(size)))[:3]
-            limit = self._size(name) * NEGLIGIBLE_SHARE
-            self._negligible[name] = any(_at_most(limit, end) for end in self._ends)
+                self._ends = largest_sizes({self._size(end) for end in ends if _is_tensor(end)})
+            self._negligible[name] = is_negligible(self._size(name), self._ends)
         return self._negligible[name]
 
     def _size(self, name: str) -> sympy.Expr:
@@ -87,6 +84,17 @@ class FusionLimits:
         if name not in self._sizes:
             self._sizes[name] = sympy.sympify(V.graph.get_numel(name)) * get_dtype_size(V.graph.get_dtype(name))
         return self._sizes[name]
+
+
+def largest_sizes(sizes: Iterable[sympy.Expr]) -> list[sympy.Expr]:
+    """The few sizes that are largest at canonical hints."""
+    hint = V.graph.sizevars.optimization_hint
+    return sorted(sizes, key=lambda size: (-hint(size, fallback=0), str(size)))[:3]
+
+
+def is_negligible(size: sympy.Expr, beside: Iterable[sympy.Expr]) -> bool:
+    """Whether a size is proved to be negligible beside some other."""
+    return any(_at_most(size * NEGLIGIBLE_SHARE, other) for other in beside)
 
 
 def _is_tensor(name: str) -> bool:

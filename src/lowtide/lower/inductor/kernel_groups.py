@@ -22,7 +22,7 @@ from torch._inductor.codegen.cpp import CppScheduling
 from torch._inductor.utils import get_dtype_size
 from torch._inductor.virtualized import V
 
-from lowtide.lower.inductor.fusion_limits import NEGLIGIBLE_SHARE, FusionLimits
+from lowtide.lower.inductor.fusion_limits import FusionLimits, is_negligible, largest_sizes
 
 
 class SeparateLoops(CppScheduling):
@@ -62,10 +62,7 @@ class SeparateLoops(CppScheduling):
         self._touched: sympy.Expr = sympy.Integer(0)
 
     def _is_negligible(self) -> bool:
-        if self._touched == 0:
-            return True
-        limit = self._touched * NEGLIGIBLE_SHARE
-        return any(V.graph.sizevars.statically_known_leq(limit, largest) for largest in self._largest)
+        return self._touched == 0 or is_negligible(self._touched, self._largest)
 
     @cached_property
     def _largest(self) -> list[sympy.Expr]:
@@ -80,8 +77,7 @@ class SeparateLoops(CppScheduling):
             for buffer in node.get_outputs():
                 if any(user.get_name() not in inside for user in buffer.users):
                     sizes.add(_buffer_bytes(buffer.node))
-        hint = V.graph.sizevars.optimization_hint
-        return sorted(sizes, key=lambda size: (-hint(size, fallback=0), str(size)))[:3]
+        return largest_sizes(sizes)
 
 
 def make_scheduling(scheduler: Any) -> Any:
