@@ -16,6 +16,7 @@ from benchmarks.models import CASES, CONV_NET, LLAMA, Case, Shape, chosen
 from benchmarks.prediction import StepPredictor
 from benchmarks.reporting import Report, log_row
 from benchmarks.steps import drop_gradients, inference_step, to_device, train_step
+from benchmarks.threads import running_on
 from lowtide import measure_peak
 
 
@@ -61,14 +62,10 @@ def _settings(quick: bool, only: str) -> Iterator[Setting]:
 
 
 def _rows(setting: Setting, quick: bool, device: str) -> Iterator[Mapping[str, Any]]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(setting.threads)
-    try:
+    with running_on(setting.threads):
         for row in _measure_setting(setting, quick, device):
             log_row(row)
             yield row
-    finally:
-        torch.set_num_threads(before)
 
 
 def _measure_setting(setting: Setting, quick: bool, device: str) -> Iterator[Mapping[str, Any]]:

@@ -22,6 +22,7 @@ from benchmarks.parity_cases import PARITY_CASES, QUICK_CASES
 from benchmarks.peers import SEED, Pair, make_pair
 from benchmarks.reporting import ROOT, Report, log_row
 from benchmarks.steps import take_gradients
+from benchmarks.threads import running_on
 from benchmarks.timing import time_paired
 
 _PEERS = (TORCH_COMPILE, LOWTIDE)
@@ -43,8 +44,9 @@ def run(*, quick: bool = False, device: str = "cpu", only: str = "") -> Report:
         compared = list(_compare_runs(case, shapes, device, failures, seconds=4.0 if quick else 20.0))
         compile_ratios = _compare_compile_times(case, repeats=1 if quick else 3)
         rows += [{**row, **(compile_ratios if index == 0 else _NO_RATIOS)} for index, row in enumerate(compared)]
-    for case in chosen(() if quick else CASES, only):
-        rows += [{**row, **_NO_RATIOS} for row in _compare_runs(case, case.unseen, device, failures, seconds=None)]
+    with running_on(threads=1):
+        for case in chosen(() if quick else CASES, only):
+            rows += [{**row, **_NO_RATIOS} for row in _compare_runs(case, case.unseen, device, failures, seconds=None)]
     return Report(
         title="lowtide beside torch.compile(dynamic=True), training",
         rows=rows,
@@ -59,7 +61,8 @@ def run(*, quick: bool = False, device: str = "cpu", only: str = "") -> Report:
         },
         notes=[
             "Ratios are lowtide / torch.compile; times are medians of pairs run in turn, with their quartiles.",
-            "Gradients are compared bit by bit, except where torch.compile differs from itself.",
+            "Gradients are compared bit by bit, except where torch.compile differs from itself in the timed cases.",
+            "The cases without times run on one thread, where every sum has one order and no exception is needed.",
             *failures,
         ],
     )
@@ -106,12 +109,11 @@ def _compare_at(
 def _count_off(expected: Mapping[str, Tensor], found: Mapping[str, Tensor]) -> int:
     """Count the parameters whose gradient is off by more than rounding explains.
 
-    Allowed: 1e-3 of the largest entry of the expected gradient, and 1e-5 of the largest of all gradients, for
-    those that would be zero in exact arithmetic (a bias before batch norm).
+    Allowed: 1e-3 of the largest entry of the expected gradient, and the absolute 1e-5 that `torch.testing` allows
+    float32, for those that would be zero in exact arithmetic (a bias before batch norm).
     """
-    largest = max(float(grad.abs().max()) for grad in expected.values())
     return sum(
-        name not in found or not bool((grad - found[name]).abs().max() <= 1e-3 * grad.abs().max() + 1e-5 * largest)
+        name not in found or not bool((grad - found[name]).abs().max() <= 1e-3 * grad.abs().max() + 1e-5)
         for name, grad in expected.items()
     )
 
