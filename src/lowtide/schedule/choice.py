@@ -14,14 +14,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
 
 from lowtide.schedule.delay import delayed_order
 from lowtide.schedule.list_order import sized_order, symbolic_order, topology_order
-from lowtide.schedule.numbers import SizedProblem, at_valuation
+from lowtide.schedule.numbers import SampledProblem, SizedProblem
 from lowtide.schedule.problem import Order, OrderProblem
 from lowtide.schedule.repair import Effort, lower_peak
 from lowtide.schedule.samples import sample_valuations
 from lowtide.schedule.walks import depth_first_order, reverse_post_order
+
+_CONSIDERED = 20
+"""Of how many candidates every combination is tried."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,33 +49,41 @@ class Candidates:
 
 
 def find_candidates(problem: OrderProblem) -> Candidates:
-    """Order a program in every way that is known, and at a few valuations by exact sizes.
+    """Order a program in every way that is known, and at sampled valuations by exact sizes.
+
+    Where the best order known at a sample can be repaired there, the result is a candidate, too: it starts from what
+    was repaired at other samples, so that one order becomes good at many.
 
     Cost: linear in statements times the distinct impacts that are ready at once; the number of sampled valuations falls
         with the number of statements.
     """
     count = max(1, len(problem.predecessors))
-    samples = [
-        at_valuation(problem, v)
-        for v in sample_valuations(
-            problem.program.scope, _between(8, 200_000 // count, 64), machine_parameters(problem)
-        )
-    ]
-    orders: dict[Order, None] = {problem.program_order: None}
+    valuations = sample_valuations(
+        problem.program.scope, _between(8, 200_000 // count, 64), machine_parameters(problem)
+    )
+    sampled = SampledProblem.of(problem, valuations)
+    peaks: dict[Order, tuple[int, ...]] = {}
+
+    def add(order: Order) -> None:
+        if order not in peaks:
+            peaks[order] = sampled.peaks(order)
+
     for order in (
+        problem.program_order,
         symbolic_order(problem),
         symbolic_order(problem, topology=False),
         topology_order(problem),
         depth_first_order(problem),
         reverse_post_order(problem),
     ):
-        orders[order] = None
-    general = list(orders)
-    for sized in samples[: _between(2, 1_500 // count, 64)]:
+        add(order)
+    general = list(peaks)
+    for sized in sampled.samples[: _between(2, 1_500 // count, 64)]:
         for order in orders_at(sized, general):
-            orders[order] = None
-    peaks = tuple(tuple(sized.peak(order) for sized in samples) for order in orders)
-    return Candidates(tuple(orders), peaks)
+            add(order)
+    for place, sized in enumerate(sampled.samples[: _between(2, 20_000 // count, 64)]):
+        add(lower_peak(sized, min(peaks, key=lambda order: (peaks[order][place], sum(peaks[order])))))
+    return Candidates(tuple(peaks), tuple(peaks.values()))
 
 
 def machine_parameters(problem: OrderProblem) -> frozenset[str]:
@@ -96,30 +111,41 @@ def orders_at(sized: SizedProblem, orders: Sequence[Order], effort: Effort | Non
 
 
 def keep_orders(candidates: Candidates, most: int) -> tuple[int, ...]:
-    """Choose the fewest candidates, at most `most`, that are best at every sample together with the first one.
+    """Choose at most `most` candidates that, together with the first one, are closest to the best at every sample.
 
-    Greedy: each time the one that is best at most of the samples still open; the earlier candidate among equals.
-    Where `most` do not suffice, those that leave the least excess are kept.
+    The largest excess over the best is made as small as it can be, then the sum of all; the fewest candidates that
+    reach this, the earlier ones among equals. Of many candidates those that are never best are left out first.
 
     Returns:
         Indices, without 0: the first candidate, the program's own order, is kept in any case.
+
+    Cost: O(_CONSIDERED ** most) operations on a row of samples.
     """
-    samples = range(len(candidates.peaks[0]))
-    best = [candidates.best(sample) for sample in samples]
-    reached = list(candidates.peaks[0])
-    kept: list[int] = []
+    peaks = np.array(candidates.peaks, dtype=float)
+    if not peaks.size:
+        return ()
+    excess = peaks / np.maximum(1.0, peaks.min(axis=0)) - 1
+    rows = [index for index in range(1, len(excess)) if not _is_dominated(excess, index)]
+    rows = sorted(sorted(rows, key=lambda index: float(excess[index].sum()))[:_CONSIDERED])
 
-    def gain(index: int) -> tuple[int, float]:
-        peaks = candidates.peaks[index]
-        closed = sum(peaks[s] == best[s] < reached[s] for s in samples)
-        excess = sum(min(peaks[s], reached[s]) / max(1, best[s]) for s in samples)
-        return (closed, -excess)
+    def left(kept: tuple[int, ...]) -> tuple[float, float]:
+        reached = excess[[0, *kept]].min(axis=0)
+        return (float(reached.max()), float(reached.sum()))
 
-    while len(kept) < most and reached != best:
-        chosen = max(range(len(candidates.peaks)), key=gain)
-        kept.append(chosen)
-        reached = [min(reached[s], candidates.peaks[chosen][s]) for s in samples]
-    return tuple(sorted(kept))
+    best: tuple[int, ...] = ()
+    for count in range(1, most + 1):
+        for kept in combinations(rows, count):
+            if left(kept) < left(best):
+                best = kept
+    return best
+
+
+def _is_dominated(excess: NDArray[np.float64], index: int) -> bool:
+    """Whether some other candidate is nowhere worse, and better somewhere or earlier."""
+    others = np.all(excess <= excess[index], axis=1)
+    better = np.any(excess < excess[index], axis=1)
+    better[:index] = True
+    return bool(np.any((others & better)[np.arange(len(excess)) != index]))
 
 
 def _between(low: int, value: int, high: int) -> int:

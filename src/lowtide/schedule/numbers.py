@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from lowtide.schedule.footprints import Integers, footprints, integer_columns
 from lowtide.schedule.problem import Order, OrderProblem
 from lowtide.symbolic import compile_batch
 
@@ -24,47 +25,42 @@ class SizedProblem:
     workspace: tuple[int, ...]
 
     def footprints(self, order: Order) -> list[int]:
-        """Bytes live during each step, storage being taken over wherever the kernel permits it.
-
-        Guarantee: exact where every takeover that the order permits is made; workspace of unknown size is left out.
-        Cost: O(accesses).
-        """
-        problem, sizes = self.problem, self.sizes
-        left = list(problem.touchers)
-        late: list[int] = []
-        live = sum(sizes[b] for b in problem.at_forward)
-        in_forward = True
-        found: list[int] = []
-        for number in order:
-            if in_forward and number >= problem.boundary:
-                in_forward = False
-                live += sum(sizes[b] for b in problem.at_backward) - sum(sizes[b] for b in late)
-            born = sum(sizes[b] for b in problem.births[number])
-            saved = self.taken_over(number, left) if problem.takeovers[number] else 0
-            found.append(live + born + self.workspace[number] - saved)
-            live += born
-            for buffer in problem.touches[number]:
-                left[buffer] -= 1
-                if left[buffer] == 0:
-                    if in_forward and buffer in problem.early_deaths:
-                        late.append(buffer)
-                    else:
-                        live -= sizes[buffer]
-        return found
+        """Bytes live during each step; see `footprints.footprints`."""
+        sizes, workspace = integer_columns([self.sizes]), integer_columns([self.workspace])
+        return [int(at) for at in footprints(self.problem, sizes, workspace, order)[:, 0]]
 
     def peak(self, order: Order) -> int:
         """The largest footprint; see `footprints`."""
         return max(self.footprints(order), default=0)
 
-    def taken_over(self, number: int, left: list[int]) -> int:
-        """Bytes that statement `number` need not allocate, given how many touchers each buffer still has."""
-        saved = 0
-        used: set[int] = set()
-        for new, donor in self.problem.takeovers[number]:
-            if left[donor] == 1 and new not in used and donor not in used:
-                used |= {new, donor}
-                saved += self.sizes[new]
-        return saved
+
+@dataclass(frozen=True, slots=True)
+class SampledProblem:
+    """An ordering problem at several valuations.
+
+    Attributes:
+        samples: The problem at each of them.
+    """
+
+    samples: tuple[SizedProblem, ...]
+    _sizes: Integers
+    _workspace: Integers
+
+    @classmethod
+    def of(cls, problem: OrderProblem, valuations: Iterable[Mapping[str, int]]) -> SampledProblem:
+        """Put the integers of each valuation for the sizes of a problem."""
+        samples = tuple(at_valuation(problem, valuation) for valuation in valuations)
+        return cls(samples, integer_columns(s.sizes for s in samples), integer_columns(s.workspace for s in samples))
+
+    def peaks(self, order: Order) -> tuple[int, ...]:
+        """The peak of an order at each sample.
+
+        Cost: O(accesses), and O(samples) additions for each of them.
+        """
+        if not self.samples:
+            return ()
+        found = footprints(self.samples[0].problem, self._sizes, self._workspace, order)
+        return tuple(int(peak) for peak in found.max(axis=0, initial=0))
 
 
 def at_valuation(problem: OrderProblem, valuation: Mapping[str, int]) -> SizedProblem:

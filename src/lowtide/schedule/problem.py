@@ -58,6 +58,16 @@ class OrderProblem:
         """The order in which the program lists its statements."""
         return tuple(range(len(self.predecessors)))
 
+    def taken_over(self, number: int, left: Sequence[int]) -> list[int]:
+        """The buffers that statement `number` need not allocate, given how many touchers each buffer still has."""
+        taken: list[int] = []
+        used: set[int] = set()
+        for new, donor in self.takeovers[number]:
+            if left[donor] == 1 and new not in used and donor not in used:
+                used |= {new, donor}
+                taken.append(new)
+        return taken
+
 
 _DONORS = (BufferKind.INTERMEDIATE, BufferKind.TANGENT)
 """A tangent that is held to the end counts no touchers, so it never dies and never gives its storage."""
