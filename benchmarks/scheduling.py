@@ -22,7 +22,7 @@ from benchmarks.backends import LOWTIDE, make_column, reset_compiler
 from benchmarks.models import CASES, LLAMA, Case, chosen
 from benchmarks.reporting import Report, log_row
 from benchmarks.statements import training_program
-from benchmarks.steps import inference_step, train_step
+from benchmarks.steps import inference_step, to_device, train_step
 from lowtide.ir import Program
 from lowtide.schedule import make_plans, scalar_tangents
 from lowtide.schedule.choice import machine_parameters, orders_at
@@ -75,12 +75,12 @@ def run(*, quick: bool = False, device: str = "cpu", only: str = "") -> Report:
         summary={
             "programs": len({row["name"] for row in rows}),
             "shapes": len(gaps),
-            "dynamic_gap_max": max(gaps),
-            "dynamic_gap_median": statistics.median(gaps),
+            "dynamic_gap_max": max(gaps, default=None),
+            "dynamic_gap_median": statistics.median(gaps) if gaps else None,
             "dynamic_gaps": sum(gap > 0 for gap in gaps),
             "unknown_share": tally.comparisons.unknown_share,
-            "wrong_order_share": sum(wrong) / len(wrong),
-            "choice_mattered_share": sum(mattered) / len(mattered),
+            "wrong_order_share": sum(wrong) / max(1, len(wrong)),
+            "choice_mattered_share": sum(mattered) / max(1, len(mattered)),
             "topology_decided_share": tally.by_topology / max(1, tally.choices),
             "rules": _rules(tally),
             "statements_10000_seconds": seconds[10_000],
@@ -101,7 +101,7 @@ def _programs(cases: Sequence[Case], device: str, *, training_only: bool) -> Ite
             model = case.make_model().to(device).train(training)
             column = make_column(LOWTIDE, model)
             step = train_step if training else inference_step
-            step(column.run, case.make(*case.first))
+            step(column.run, to_device(case.make(*case.first), device))
             explained = lowtide.explain(column.run).programs
             for index, program in enumerate(explained):
                 part = f" {index}" if len(explained) > 1 else ""

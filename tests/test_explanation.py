@@ -116,9 +116,25 @@ def test_a_workspace_without_formula_is_named_and_its_bytes_are_measured() -> No
         model.zero_grad(set_to_none=True)
         step(batch[2])
     assert "convolution_backward" in " ".join(program.assumptions)
-    assert "no formula: measured" in str(program)
+    assert "no formula; measured where the call can run alone" in str(program)
+    assert fact.measured == ("aten.convolution_backward.default",)
+    assert fact.left_out == ()
     assert any("convolution_backward" in b.name for b in fact.workspace)
     assert recorded.predict(sizes).probed == ("aten.convolution_backward.default",)
+
+
+def test_a_workspace_that_cannot_be_measured_alone_is_named_as_left_out() -> None:
+    torch._dynamo.reset()
+
+    def drawn(x: Tensor) -> Tensor:
+        return torch.multinomial(x.softmax(-1), 5)
+
+    call = torch.compile(drawn, backend="lowtide", dynamic=True, options=ATEN)
+    call(torch.randn(6, 70))
+    (program,) = lowtide.explain(call).programs
+    fact = program.peak_at(**dict.fromkeys(program.dimensions, 50))
+    assert fact.left_out == ("aten.multinomial.default",)
+    assert fact.measured == ()
 
 
 def test_graphs_on_torchs_own_path_are_listed_with_the_reason() -> None:

@@ -19,6 +19,9 @@ from lowtide.schedule import scalar_tangents
 from lowtide.symbolic import Expr, const, dim, minimum, render, substitute
 
 
+_UNKNOWN = "no formula; measured where the call can run alone"
+
+
 class NothingCompiledError(LowtideError):
     """There is no program to explain."""
 
@@ -33,7 +36,7 @@ class PeakTerm:
         op: What it calls.
         origin: The line of the model it comes from; empty when not known.
         formula: Its footprint in bytes, in named dimensions, workspace by name.
-        workspace: Name -> formula of each workspace that `formula` names, or that it has none and is measured.
+        workspace: Name -> formula of each workspace that `formula` names, or that it has none.
     """
 
     order: int
@@ -105,8 +108,9 @@ class ProgramExplanation:
             MissingSizeError: If a dimension is left out.
             SizeError: If a name is not one of the program's, or a size lies outside of the scope.
 
-        Guarantee: exact. A workspace without a formula is measured by running its call alone on zeros, once per sizes,
-            and differs where it depends on values; without `code` it is left out.
+        Guarantee: exact, but for workspaces without a formula. Where such a call can run alone it is measured so, on
+            zeros, once per sizes, and may differ where it depends on values; the answer names these under `measured`.
+            Those that cannot, and all of them without `code`, come on top; it names them under `left_out`.
         """
         valuation = _valuation(self.program, sizes)
         if self.code is None:
@@ -288,7 +292,11 @@ def _peak_terms(order: int, program: Program) -> tuple[PeakTerm, ...]:
 def _term(order: int, program: Program, footprint: Expr, statement: Statement) -> PeakTerm:
     names = {variable: dim(name) for variable, name in program.dim_names.items()}
     known = {_bracketed(w.name): w.size for w in statement.workspace if w.size is not None}
-    unknown = {_bracketed(w.name): "no formula: measured" for w in statement.workspace if w.size is None}
+    unknown = {
+        _bracketed(w.name): "no formula; measured where the call can run alone"
+        for w in statement.workspace
+        if w.size is None
+    }
     rest = footprint - sum(known.values(), start=const(0))
     formulas = {name: f"{render(substitute(size, names))} bytes" for name, size in known.items()}
     return PeakTerm(

@@ -39,6 +39,10 @@ class OptionValueError(LowtideError):
     """A known option has a value of a kind that it cannot have."""
 
 
+class IneffectiveOptionError(LowtideError):
+    """An option of Inductor is given together with a lowering that does not use Inductor."""
+
+
 class ConflictingOptionError(LowtideError):
     """An option of Inductor asks for something that lowtide does itself or cannot account for.
 
@@ -88,6 +92,7 @@ class Options:
         Raises:
             UnknownOptionError: If a name or the mode is not known.
             OptionValueError: If a value is of the wrong type.
+            IneffectiveOptionError: If an option of Inductor is given for plain aten calls.
             ConflictingOptionError: If an option of Inductor, given here or set for the process, conflicts with lowtide.
         """
         passed_on = mode_settings(mode)
@@ -110,6 +115,13 @@ class Options:
                 where[name] = "torch.compile(options=...)"
             else:
                 raise UnknownOptionError(given, _nearest(name, (*_OWN_TYPES, *settings)), "torch.compile(options=...)")
+        if own.get("lowering") == "aten" and passed_on:
+            raise IneffectiveOptionError(
+                "An option of Inductor has no effect on plain aten calls.",
+                found=f"{', '.join(passed_on)}, beside the option lowering = 'aten'",
+                where=" and ".join(sorted(set(where.values()))),
+                fix="leave it out, or leave out the lowering to run Inductor's kernels.",
+            )
         for name, fixed in FIXED_SETTINGS.items():
             if name in passed_on and passed_on[name] != fixed.value:
                 raise ConflictingOptionError(name, passed_on[name], fixed.value, fixed.reason, where[name])

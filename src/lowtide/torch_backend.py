@@ -74,7 +74,8 @@ def lowtide(
         The compiled callable.
 
     Raises:
-        UnknownOptionError, OptionValueError, ConflictingOptionError, UnknownLoweringError: If the options are wrong.
+        UnknownOptionError, OptionValueError, ConflictingOptionError, IneffectiveOptionError, UnknownLoweringError:
+            If the options are wrong.
         LowtideError: If the graph cannot be accounted for and the option `fallback` is False.
     """
     chosen = Options.parse(options, mode)

@@ -11,8 +11,8 @@ from lowtide.plan import Plan, Reason, check_plan
 from lowtide.schedule.choice import find_candidates, keep_orders
 from lowtide.schedule.delay import delayed_order
 from lowtide.schedule.list_order import ListTally, sized_order, symbolic_order, topology_order
-from lowtide.schedule.numbers import at_valuation
-from lowtide.schedule.problem import Order, OrderProblem, order_problem
+from lowtide.schedule.numbers import SizedProblem, at_valuation
+from lowtide.schedule.problem import Order, order_problem
 from lowtide.schedule.repair import lower_peak
 from lowtide.schedule.samples import sample_valuations
 from lowtide.schedule.walks import depth_first_order, reverse_post_order
@@ -21,26 +21,25 @@ from tests.scenarios import diamond, two_towers
 from tests.schedule.orders import legal_orders
 
 VALUATION = {"b": 3, "s": 2, "kept": 1}
-SCHEDULERS: dict[str, Callable[[OrderProblem], Order]] = {
-    "symbolic": symbolic_order,
-    "symbolic only": lambda problem: symbolic_order(problem, topology=False),
-    "topology": topology_order,
-    "depth first": depth_first_order,
-    "reverse post-order": reverse_post_order,
-    "exact sizes": lambda problem: sized_order(at_valuation(problem, VALUATION)),
-    "delayed": lambda problem: delayed_order(at_valuation(problem, VALUATION), problem.program_order),
-    "repaired": lambda problem: lower_peak(at_valuation(problem, VALUATION), problem.program_order),
+SCHEDULERS: dict[str, Callable[[SizedProblem], Order]] = {
+    "symbolic": lambda sized: symbolic_order(sized.problem),
+    "symbolic only": lambda sized: symbolic_order(sized.problem, topology=False),
+    "topology": lambda sized: topology_order(sized.problem),
+    "depth first": lambda sized: depth_first_order(sized.problem),
+    "reverse post-order": lambda sized: reverse_post_order(sized.problem),
+    "exact sizes": sized_order,
+    "delayed": lambda sized: delayed_order(sized, sized.problem.program_order),
+    "repaired": lambda sized: lower_peak(sized, sized.problem.program_order),
 }
 
 
 @pytest.mark.parametrize("name", SCHEDULERS)
 @given(program=programs())
 def test_orders_are_legal_and_deterministic(name: str, program: Program) -> None:
-    problem = order_problem(program)
-    order = SCHEDULERS[name](problem)
+    order = SCHEDULERS[name](at_valuation(order_problem(program), VALUATION))
     assert dependences(program).is_order(order)
     assert check_plan(program, Plan(order, {})).accepted
-    assert SCHEDULERS[name](order_problem(program)) == order
+    assert SCHEDULERS[name](at_valuation(order_problem(program), VALUATION)) == order
 
 
 @pytest.mark.parametrize("name", SCHEDULERS)
@@ -51,13 +50,7 @@ def test_a_program_without_a_choice_keeps_its_order(name: str) -> None:
         builder.statement(f"f{number}", reads=[before], defines={f"v{number}": ["n"]})
         before = f"v{number}"
     problem = order_problem(builder.forward_output(before).build())
-    valuation = {**VALUATION, "n": 3}
-    order = (
-        SCHEDULERS[name](problem)
-        if name not in ("exact sizes", "delayed", "repaired")
-        else lower_peak(at_valuation(problem, valuation), problem.program_order)
-    )
-    assert order == problem.program_order
+    assert SCHEDULERS[name](at_valuation(problem, {"n": 3})) == problem.program_order
 
 
 def test_the_least_impact_runs_first_as_in_the_paper() -> None:

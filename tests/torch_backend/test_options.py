@@ -1,10 +1,18 @@
 """Options of torch.compile(backend="lowtide"): lowtide's own beside Inductor's."""
 
+from typing import Any
+
 import pytest
 import torch
 import torch._inductor.config as inductor_config
 
-from lowtide.options import ConflictingOptionError, Options, OptionValueError, UnknownOptionError
+from lowtide.options import (
+    ConflictingOptionError,
+    IneffectiveOptionError,
+    Options,
+    OptionValueError,
+    UnknownOptionError,
+)
 from tests.torch_backend.pairs import Mlp, compile_lowtide, seeded
 
 
@@ -13,8 +21,8 @@ def test_defaults():
 
 
 def test_inductor_options_pass_through_beside_our_own():
-    parsed = Options.parse({"fallback": False, "max-autotune": True, "cpp.simdlen": 1, "lowering": "aten"})
-    assert parsed == Options(lowering="aten", fallback=False, inductor={"max_autotune": True, "cpp.simdlen": 1})
+    parsed = Options.parse({"fallback": False, "max-autotune": True, "cpp.simdlen": 1})
+    assert parsed == Options(fallback=False, inductor={"max_autotune": True, "cpp.simdlen": 1})
 
 
 def test_modes_are_torchs_own_and_options_win_over_them():
@@ -58,6 +66,19 @@ def test_conflicting_options_say_why(name: str, value: object):
     with pytest.raises(ConflictingOptionError, match=rf"{name} = {value}; lowtide needs False because") as found:
         Options.parse({name: value})
     assert "options=" in found.value.where
+
+
+@pytest.mark.parametrize(
+    ("arguments", "where"),
+    [
+        ({"options": {"lowering": "aten", "epilogue_fusion": False}}, "torch.compile(options=...)"),
+        ({"options": {"lowering": "aten"}, "mode": "max-autotune-no-cudagraphs"}, "torch.compile(mode="),
+    ],
+)
+def test_options_of_inductor_beside_plain_aten_calls_are_an_error(arguments: dict[str, Any], where: str) -> None:
+    with pytest.raises(IneffectiveOptionError, match="no effect on plain aten calls") as found:
+        Options.parse(**arguments)
+    assert where in found.value.where
 
 
 def test_a_mode_that_conflicts_is_named():

@@ -62,6 +62,8 @@ class PeakFact:
         statement: Name of the statement that runs in that step; empty for a program without statements.
         buffers: The buffers live in that step, largest first.
         workspace: The workspace of that step whose size is known or was given, largest first.
+        measured: Workspaces of unknown size, of any step, whose bytes were given.
+        left_out: Workspaces of unknown size, of any step, whose bytes were not; they come on top.
     """
 
     bytes: int
@@ -69,6 +71,8 @@ class PeakFact:
     statement: str
     buffers: tuple[LiveBytes, ...]
     workspace: tuple[LiveBytes, ...]
+    measured: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,14 +210,16 @@ class MemoryProfile:
             for known in statement.workspace
             if known.size is not None
         ]
-        given = (measured or {}).items()
-        workspace += [LiveBytes(name, size) for (at, name), size in given if at == statement.name]
+        given = measured or {}
+        workspace += [LiveBytes(name, size) for (at, name), size in given.items() if at == statement.name]
         return PeakFact(
             bytes=int(footprints[step]),
             step=step,
             statement=statement.name,
             buffers=tuple(sorted(buffers, key=_largest_first)),
             workspace=tuple(sorted(workspace, key=_largest_first)),
+            measured=tuple(dict.fromkeys(name for _, name in given)),
+            left_out=tuple(dict.fromkeys(w for at, w in self.unknown_workspace if (at, w) not in given)),
         )
 
     def _expr(self, row: Integers) -> Expr:

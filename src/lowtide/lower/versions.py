@@ -68,6 +68,7 @@ def _warn_once(torch_version: str) -> None:
     warnings.warn(
         f"lowtide has not been tested with the kernels of torch {torch_version} (tested: "
         f"{', '.join(TESTED_WITH_INDUCTOR)}). Programs run as plain aten calls: right, but slower than torch.compile. "
+        "Options of Inductor have no effect then. "
         "Install a tested version, or pass options={'lowering': 'inductor'} to use the kernels all the same.",
         UnknownTorchVersionWarning,
         stacklevel=4,

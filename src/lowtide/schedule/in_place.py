@@ -52,6 +52,10 @@ def choose_in_place(
     for step, statement in enumerate(program.statements):
         permitted = frozenset(statement.may_reuse)
         taken: set[str] = set()
+        inside: dict[str, list[str]] = {}  # what is read of each storage
+        for name in statement.reads if permitted else ():
+            buffer = values[name].buffer
+            inside.setdefault(root.get(buffer, buffer), []).append(name)
         for buffer in dict.fromkeys(values[name].buffer for name in statement.defines):
             if buffer in born:  # another value in storage that is there already
                 continue
@@ -69,8 +73,7 @@ def choose_in_place(
                     continue
                 if statement.phase is Phase.BACKWARD and not across_boundary and storage in born_forward:
                     continue
-                inside = [n for n in statement.reads if root.get(values[n].buffer, values[n].buffer) == storage]
-                if any(n in statement.writes or (name, n) not in permitted for n in inside for name in new):
+                if any(n in statement.writes or (name, n) not in permitted for n in inside[storage] for name in new):
                     continue
                 if (
                     compare(

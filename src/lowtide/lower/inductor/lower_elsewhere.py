@@ -32,6 +32,7 @@ from lowtide.lower.joint import (
     mark_numbers,
     numbers_passed_as_tensors,
     placeholder_positions,
+    placeholder_values,
     shape_env_of,
 )
 
@@ -161,11 +162,6 @@ class _Backend:
             return compile_fx(
                 gm, example_inputs, inner_compile=inner_compile, config_patches={"custom_partitioner_fn": partitioner}
             )
-
-
-def placeholder_values(gm: fx.GraphModule) -> list[Any]:
-    """What stands for the graph's inputs: fake tensors and symbolic integers."""
-    return [node.meta["val"] for node in gm.graph.nodes if node.op == "placeholder"]
 
 
 def _own_error(error: BaseException) -> LowtideError | None:

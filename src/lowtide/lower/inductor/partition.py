@@ -30,6 +30,7 @@ from lowtide.lower.joint import (
     output_node,
     output_values,
     placeholder_positions,
+    placeholder_values,
     saved_placeholders,
     shape_env_of,
 )
@@ -100,7 +101,7 @@ class LowtidePartitioner(CustomPartitionerFn):
             i for i in range(num_forward_outputs) if isinstance(outputs[i], fx.Node)
         ]
         output_node(backward).meta["user_visible_output_idxs"] = []
-        inputs, positions = _placeholder_values(forward), placeholder_positions(forward)
+        inputs, positions = placeholder_values(forward), placeholder_positions(forward)
         fixed = max(0, num_fw_fixed_arguments(self._num_model_inputs, len(inputs)))
         forward_record = lower_graph(forward, inputs, static_input_idxs=range(fixed) if static is None else static)
         forward_record.inputs = mark_numbers(forward_record.inputs, positions, self._numbers)
@@ -109,10 +110,6 @@ class LowtidePartitioner(CustomPartitionerFn):
             backward, backward_inputs, static_input_idxs=range(count_tangents(backward)), is_backward=True
         )
         return Joint(forward_record, backward_record, num_forward_outputs, saved)
-
-
-def _placeholder_values(gm: fx.GraphModule) -> list[Any]:
-    return [n.meta["val"] for n in gm.graph.nodes if n.op == "placeholder"]
 
 
 def _restride(

@@ -77,6 +77,7 @@ class _GraphReader:
         self.statements: list[StatementRecord] = []
         self.tensors: set[str] = set()
         self.tuples: dict[str, StatementRecord] = {}
+        self.makers: dict[str, StatementRecord] = {}
         self.in_place = InPlaceFinder(self.graph)
         self.condition = ""
         self.devices: set[int] = set()
@@ -284,6 +285,7 @@ class _GraphReader:
             return
         record = tensor_record(name, output)
         statement.defines += (record,)
+        self.makers[name] = statement
         if viewed:
             statement.views = {**statement.views, name: viewed}
         elif aliases and aliases[0] != base:
@@ -315,17 +317,15 @@ class _GraphReader:
         symbols = tuple(str(s) for s in (line.unbacked_bindings or {}))
         if not symbols and not text:
             return  # as behind operators that only check something
-        for statement in reversed(self.statements):
-            if line.output_name in {d.name for d in statement.defines} or (
-                self.tuples.get(line.output_name) is statement
-            ):
-                # The tuple is dropped at the end of the statement: sizes are read before that.
-                tail = statement.code[-1:] if statement.code[-1].startswith("del ") else ()
-                head = statement.code[: len(statement.code) - len(tail)]
-                statement.code = (*head, *text, *tail)
-                statement.symbols += symbols
-                return
-        self._add(StatementRecord("sizes", text, reads=(line.output_name,), symbols=symbols))
+        statement = self.tuples.get(line.output_name) or self.makers.get(line.output_name)
+        if statement is None:
+            self._add(StatementRecord("sizes", text, reads=(line.output_name,), symbols=symbols))
+            return
+        # The tuple is dropped at the end of the statement: sizes are read before that.
+        tail = statement.code[-1:] if statement.code[-1].startswith("del ") else ()
+        head = statement.code[: len(statement.code) - len(tail)]
+        statement.code = (*head, *text, *tail)
+        statement.symbols += symbols
 
     def _dynamic_scalar(self, node: Any, text: tuple[str, ...]) -> None:
         self._add(
@@ -386,6 +386,7 @@ class _GraphReader:
     def _add(self, statement: StatementRecord) -> None:
         use_aligned(statement, self.aligned)
         self.statements.append(statement)
+        self.makers.update((defined.name, statement) for defined in statement.defines)
 
     # -- facts -----------------------------------------------------------------------------------------------
 

@@ -4,7 +4,12 @@ from lowtide.lower.joint.assemble import Assembled, Joint, assemble_program
 from lowtide.lower.joint.errors import UnboundedSizeError, UnsupportedGraphError
 from lowtide.lower.joint.hints import canonical_hints
 from lowtide.lower.joint.hooks import Hooks, LoadableProgram
-from lowtide.lower.joint.numbers import mark_numbers, numbers_passed_as_tensors, placeholder_positions
+from lowtide.lower.joint.numbers import (
+    mark_numbers,
+    numbers_passed_as_tensors,
+    placeholder_positions,
+    placeholder_values,
+)
 from lowtide.lower.joint.part import KernelSource
 from lowtide.lower.joint.printing import size_code
 from lowtide.lower.joint.records import (
@@ -64,6 +69,7 @@ __all__ = [
     "output_node",
     "output_values",
     "placeholder_positions",
+    "placeholder_values",
     "rename_identifiers",
     "saved_placeholders",
     "shape_env_of",

@@ -29,6 +29,11 @@ def placeholder_positions(graph_module: torch.fx.GraphModule) -> list[int | None
     return [getattr(node.meta.get("desc"), "idx", None) for node in placeholders]
 
 
+def placeholder_values(graph_module: torch.fx.GraphModule) -> list[Any]:
+    """What stands for the inputs of a graph: fake tensors and symbolic integers."""
+    return [node.meta["val"] for node in graph_module.graph.nodes if node.op == "placeholder"]
+
+
 def mark_numbers(
     inputs: Sequence[InputRecord], positions: Sequence[Any], numbers: Collection[int]
 ) -> list[InputRecord]:
