@@ -18,7 +18,6 @@ from lowtide.runtime.step import Code, MissingSizeError, SizeError, check_sizes,
 from lowtide.schedule import scalar_tangents
 from lowtide.symbolic import Expr, const, dim, minimum, render, substitute
 
-
 _UNKNOWN = "no formula; measured where the call can run alone"
 
 
