@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -132,6 +133,46 @@ def test_a_gradient_that_a_hook_keeps_stays_as_it_is() -> None:
     run(expected)
     assert torch.equal(kept[0], kept[1])
     assert all(map(torch.equal, gradients(ours), gradients(theirs)))
+
+
+def from_numpy(held: list) -> Callable[[Tensor], Tensor]:
+    """A hook that answers with memory of numpy's."""
+    held.append(np.ones((ROWS, 64), dtype="float32"))
+    return lambda grad: torch.from_numpy(held[0])
+
+
+def from_shared_memory(held: list) -> Callable[[Tensor], Tensor]:
+    """A hook that answers with memory that other processes may map, and a second view of it."""
+    memory = torch.ones(ROWS, 64).share_memory_()
+    handle = memory.untyped_storage()._share_filename_cpu_()
+    held.append(torch.empty(0).set_(torch.UntypedStorage._new_shared_filename_cpu(*handle), 0, (ROWS, 64)))
+    answer = [memory]
+    return lambda grad: answer.pop()
+
+
+def keeping_the_storage(held: list) -> Callable[[Tensor], None]:
+    """A hook that keeps the storage object and no tensor."""
+    return lambda grad: held.append(grad.untyped_storage())
+
+
+@pytest.mark.parametrize("make_hook", [from_numpy, from_shared_memory, keeping_the_storage])
+def test_memory_that_somebody_else_can_see_stays_as_it_is(make_hook: Callable) -> None:
+    def contents_after(compiled: Callable) -> Tensor:
+        held: list = []
+        torch.manual_seed(1)
+        y = compiled(torch.randn(ROWS, 64, requires_grad=True))
+        y.register_hook(make_hook(held))
+        y.sin().sum().backward()
+        (seen,) = held
+        return (
+            torch.empty(0).set_(seen, 0, (ROWS, 64))
+            if isinstance(seen, torch.UntypedStorage)
+            else torch.as_tensor(seen)
+        )
+
+    ours, call, theirs, expected = pair(Scale)
+    assert torch.equal(contents_after(call), contents_after(expected))
+    assert all(torch.equal(a, b) for a, b in zip(gradients(ours), gradients(theirs), strict=True))
 
 
 def test_a_retained_gradient_stays_as_it_is() -> None:

@@ -102,15 +102,29 @@ def _held_elsewhere(tangents: list[Any], index: int) -> bool:
 
 
 def _is_ours(tangents: list[Any], index: int) -> bool:
-    """Whether nobody but this list can see the contents of a tangent: no other reference, no alias of its storage."""
+    """Whether nobody but this list can see the contents of a tangent."""
     if type(tangents[index]) is not torch.Tensor or _held_elsewhere(tangents, index) or _use_count is None:
         return False
     if _use_count(tangents[index]) != 1:  # autograd hands the same tensor to somebody else, too
         return False
     storage = tangents[index].untyped_storage()
-    in_full = storage.nbytes() == tangents[index].numel() * tangents[index].element_size()
-    return in_full and torch._C._storage_Use_Count(storage._cdata) == 2  # the tensor's, and this handle
+    # Memory that torch did not allocate (numpy's, for instance) and shared memory have holders that nobody counts.
+    if not storage.resizable() or (storage.device.type == "cpu" and storage.is_shared()):
+        return False
+    if storage.nbytes() != tangents[index].numel() * tangents[index].element_size():
+        return False
+    del storage
+    return _holders(tangents[index]) == _OF_ONE_TENSOR
 
+
+def _holders(tensor: torch.Tensor) -> tuple[int, int]:
+    """References to the storage of a tensor, those of Python and those of C++."""
+    storage = tensor.untyped_storage()  # the object that Python holds already, if it holds one
+    return sys.getrefcount(storage), torch._C._storage_Use_Count(storage._cdata)
+
+
+_OF_ONE_TENSOR = _holders(torch.empty(1))
+"""The holders of a storage that belongs to one tensor and to nobody else; how many that makes differs by version."""
 
 _use_count: Callable[[Any], int] | None = getattr(torch.Tensor, "_use_count", None)
 """References to the tensor itself, those of C++ included; a version of torch that cannot tell gets copies."""

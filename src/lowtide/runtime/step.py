@@ -244,6 +244,7 @@ class Step:
             if call.forward is not None:
                 valuations.append(valuations[call.forward])
             elif sizes is None:
+                _require_run_time_sizes(call.program, call.sizes, place)
                 valuations.append(call.sizes)
             else:
                 valuations.append(self._valuation(place, sizes, valuations))
@@ -279,7 +280,7 @@ class Step:
                 "A prediction needs the size of every dimension.",
                 found=f"no size for {', '.join(sorted(set(missing)))}; given: {', '.join(sizes) or 'none'}",
                 where=f"call {place} of the step, program {program.name}",
-                fix=f"pass these names too; the program's are {', '.join(sorted(program.dim_names.values()))}",
+                fix=f"pass these names too; the program's are {', '.join(_names(program))}",
             )
         valuation = call.complete_sizes(known)
         check_sizes(program, valuation)
@@ -327,6 +328,21 @@ def check_sizes(program: Program, valuation: Mapping[str, int]) -> None:
                 where=f"program {program.name}, where {low} <= {name}{'' if high is None else f' <= {high}'}",
                 fix="ask the program that torch compiled for such sizes (often one of its own for 1), or run it first",
             )
+
+
+def _names(program: Program) -> list[str]:
+    """What callers call the sizes of a program, those included that are known only at run time."""
+    return sorted({*program.dim_names.values(), *(program.dim_names.get(d, d) for d in program.run_time_dims)})
+
+
+def _require_run_time_sizes(program: Program, sizes: Mapping[str, int], place: int) -> None:
+    if missing := sorted(program.run_time_dims - sizes.keys()):
+        raise MissingSizeError(
+            "A recorded step knows the sizes at which it was called, not those that came to be known in it.",
+            found=f"no size for {', '.join(program.dim_names.get(name, name) for name in missing)}",
+            where=f"call {place} of the step, program {program.name}",
+            fix=f"pass all sizes by name; the program's are {', '.join(_names(program))}",
+        )
 
 
 def _is_extent(program: Program, variable: str) -> bool:
