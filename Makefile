@@ -1,5 +1,6 @@
 # Every target does its own set-up: it makes .venv, installs the pinned versions and lowtide itself (editable).
-# A stamp file per set of extras makes the second call quick.
+# Stamp files, one for the environment and one per set of extras, make the second call quick. They are touched last, so an
+# interrupted set-up starts again.
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -19,16 +20,27 @@ help:
 	@echo "make compat TORCH=x.y.z  the lowering and backend tests under another torch, in a venv of its own"
 	@echo "make clean               remove the virtual environments and caches"
 
-$(BIN)/python:
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
-	  || { echo "lowtide needs Python 3.11 or newer: make PYTHON=/path/to/python3.11 ..."; exit 1; }
-	$(PYTHON) -m venv $(VENV)
+IS_NEW_ENOUGH := -c 'import sys; sys.exit(sys.version_info < (3, 11))'
 
-$(VENV)/.demo-ready: pyproject.toml constraints.txt | $(BIN)/python
+# $(call make_venv,FOLDER) leaves a working environment in FOLDER: one that is there stays, one without pip (an interrupted
+# set-up, a Python without ensurepip) or of an old Python is removed and made anew.
+define make_venv
+@{ $(1)/bin/python $(IS_NEW_ENOUGH) && $(1)/bin/python -m pip --version; } > /dev/null 2>&1 || { \
+  $(PYTHON) $(IS_NEW_ENOUGH) \
+    || { echo "lowtide needs Python 3.11 or newer: make PYTHON=/path/to/python3.11 ..."; exit 1; }; \
+  if [ -f $(1)/pyvenv.cfg ]; then rm -rf $(1); fi; \
+  $(PYTHON) -m venv $(1) && $(1)/bin/python -m pip --version > /dev/null; }
+endef
+
+$(VENV)/.pip-ready:
+	$(call make_venv,$(VENV))
+	@touch $@
+
+$(VENV)/.demo-ready: pyproject.toml constraints.txt | $(VENV)/.pip-ready
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[hf,report]'
 	@touch $@
 
-$(VENV)/.test-ready: pyproject.toml constraints.txt | $(BIN)/python
+$(VENV)/.test-ready: pyproject.toml constraints.txt | $(VENV)/.pip-ready
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[hf,report,test]'
 	@touch $@ $(VENV)/.demo-ready
 
@@ -53,7 +65,7 @@ bench: $(VENV)/.demo-ready
 
 compat:
 	@test -n "$(TORCH)" || { echo "usage: make compat TORCH=2.14.1"; exit 1; }
-	@test -x .venv-$(TORCH)/bin/python || $(PYTHON) -m venv .venv-$(TORCH)
+	$(call make_venv,.venv-$(TORCH))
 	grep -v -e '^torch==' -e '^triton==' constraints.txt > .venv-$(TORCH)/constraints.txt
 	.venv-$(TORCH)/bin/python -m pip install --quiet -c .venv-$(TORCH)/constraints.txt torch==$(TORCH) -e '.[hf,test]'
 	.venv-$(TORCH)/bin/python -m pytest -q tests/lower tests/torch_backend $(ARGS)
