@@ -57,6 +57,29 @@ def _imported(node: ast.AST, package: str, known: set[str]) -> Iterator[str]:
             yield full if full in known else base
 
 
+def private_torch_names() -> dict[str, set[str]]:
+    """Module -> names of torch in it with a part that begins with an underscore, imported or written with dots."""
+    found: dict[str, set[str]] = {}
+    for name, path in module_files():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"), filename=str(path))):
+            found.setdefault(name, set()).update(filter(_is_private_of_torch, _dotted_names(node)))
+    return {name: names for name, names in found.items() if names}
+
+
+def _dotted_names(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, ast.Import):
+        yield from (alias.name for alias in node.names)
+    elif isinstance(node, ast.ImportFrom):
+        yield from (f"{node.module}.{alias.name}" for alias in node.names)
+    elif isinstance(node, ast.Attribute):
+        yield ast.unparse(node)
+
+
+def _is_private_of_torch(name: str) -> bool:
+    first, *rest = name.split(".")
+    return first == "torch" and any(part.startswith("_") and not part.endswith("__") for part in rest)
+
+
 def room(module: str) -> str:
     """The part of the package that a module belongs to: `lowtide.ir.text` is in room `ir`."""
     parts = module.split(".")

@@ -5,9 +5,9 @@ import sys
 
 import pytest
 from modules import module_names, room
-from test_layers import LAYERS
+from test_layers import ROOMS_WITHOUT_TORCH
 
-BELOW_TORCH = sorted(name for name in module_names() if any(room(name) in layer for layer in LAYERS[:5]))
+BELOW_TORCH = sorted(name for name in module_names() if room(name) in ROOMS_WITHOUT_TORCH)
 
 
 def _loaded_by(statement: str) -> set[str]:
