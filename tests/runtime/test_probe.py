@@ -2,8 +2,9 @@
 
 import torch
 
-from lowtide.ir import ProgramBuilder
-from lowtide.runtime.probe import probe_workspace
+from lowtide.analysis import memory_profile
+from lowtide.ir import Flag, ProgramBuilder, Statement
+from lowtide.runtime.probe import measure_unknown_workspace, probe_workspace
 
 
 def make_program() -> ProgramBuilder:
@@ -35,3 +36,29 @@ def test_leaves_out_results_that_the_call_returns() -> None:
         .build()
     )
     assert probe_workspace(program, program.statements[0], {}, {"n": 7}) == 0
+
+
+def test_what_cannot_be_measured_has_a_reason() -> None:
+    program = make_program()
+    for name, op, flags in (
+        ("measured", "aten.one", ()),
+        ("random", "aten.two", (Flag.RANDOM,)),
+        ("foreign", "mine.three", ()),
+        ("failing", "aten.four", ()),
+    ):
+        program.statement(name, op=op, reads=["x"], defines={f"y_{name}": ["n", 4]}, flags=flags, workspace={"w": None})
+        program.forward_output(f"y_{name}")
+
+    def probe(statement: Statement, _: object) -> int:
+        if statement.name == "failing":
+            raise RuntimeError("no such kernel\nand a long trace")
+        return 8
+
+    reasons: dict[tuple[str, str], str] = {}
+    found = measure_unknown_workspace(memory_profile(program.build()), probe, {"n": 5}, range(4), reasons)
+    assert found == {("measured", "w"): 8}
+    assert reasons == {
+        ("random", "w"): "its call is marked random",
+        ("foreign", "w"): "its operator is not torch's own",
+        ("failing", "w"): "RuntimeError: no such kernel",
+    }

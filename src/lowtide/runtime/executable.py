@@ -17,6 +17,8 @@ from lowtide.runtime.state import SavedState
 from lowtide.runtime.step import CallKind, machine_sizes
 from lowtide.runtime.variant import Variant
 
+_MOST_PROBED = 4096
+
 
 class Executable:
     """The two halves of a step, or an inference function, ready to be called.
@@ -66,11 +68,18 @@ class Executable:
         return self.variants[self._chooser.choose(valuation)].program_in(form)
 
     def probe(self, statement: Statement, valuation: Mapping[str, int]) -> int:
-        """Measure the workspace of one statement at given sizes, in bytes; see `probe_workspace`. Kept."""
+        """Measure the workspace of one statement at given sizes, in bytes; see `probe_workspace`.
+
+        Cost: at sizes seen before, a look-up in what is kept for some thousand statements and sizes.
+        """
         key = (statement.name, torch.get_num_threads(), *sorted(valuation.items()))
-        if key not in self._probed:
-            self._probed[key] = probe_workspace(self.program, statement, self._kernels, valuation)
-        return self._probed[key]
+        found = self._probed.get(key)
+        if found is None:
+            found = probe_workspace(self.program, statement, self._kernels, valuation)
+            if len(self._probed) >= _MOST_PROBED:
+                self._probed.clear()
+            self._probed[key] = found
+        return found
 
     def infer(self, args: list[Any]) -> list[Any]:
         """Run a program without backward. The list of arguments is emptied."""

@@ -23,7 +23,11 @@ Probe: TypeAlias = Callable[[Statement, Mapping[str, int]], int]
 
 
 def measure_unknown_workspace(
-    profile: MemoryProfile, probe: Probe, valuation: Mapping[str, int], statements: range
+    profile: MemoryProfile,
+    probe: Probe,
+    valuation: Mapping[str, int],
+    statements: range,
+    reasons: dict[tuple[str, str], str] | None = None,
 ) -> dict[tuple[str, str], int]:
     """Measure what a profile cannot count: the workspaces without a formula.
 
@@ -32,6 +36,7 @@ def measure_unknown_workspace(
         probe: Measures one statement.
         valuation: An integer for every dimension variable.
         statements: Indices of the statements that run.
+        reasons: Is given why each workspace that is left out could not be measured.
 
     Returns:
         (statement, workspace) -> bytes, as `MemoryProfile.at` takes them. Left out is what cannot be run just to be
@@ -42,21 +47,30 @@ def measure_unknown_workspace(
     measured: dict[tuple[str, str], int] = {}
     for statement in profile.program.statements[statements.start : statements.stop] if unknown else ():
         names = [w.name for w in statement.workspace if (statement.name, w.name) in unknown]
-        if names and _may_be_run_alone(statement):
+        if not names:
+            continue
+        # A statement has one workspace without formula: that of its one library call.
+        key = (statement.name, names[0])
+        reason = _why_not_alone(statement)
+        if not reason:
             known = sum(evaluate(w.size, valuation) for w in statement.workspace if w.size is not None)
             try:
-                found = probe(statement, valuation)
-            except (RuntimeError, ValueError, IndexError):
-                continue
-            # A statement has one workspace without formula: that of its one library call.
-            measured[statement.name, names[0]] = max(0, found - known)
+                measured[key] = max(0, probe(statement, valuation) - known)
+            except (RuntimeError, ValueError, IndexError) as error:
+                first_line = str(error).partition("\n")[0]
+                reason = f"{type(error).__name__}: {first_line}"
+        if reason and reasons is not None:
+            reasons[key] = reason
     return measured
 
 
-def _may_be_run_alone(statement: Statement) -> bool:
-    effects = {Flag.SIDE_EFFECT, Flag.COLLECTIVE, Flag.RANDOM}
-    name = statement.op.removeprefix("torch.ops.")
-    return not effects & statement.flags and name.startswith(("aten.", "extern_kernels."))
+def _why_not_alone(statement: Statement) -> str:
+    """Why a statement is not run just to be measured; empty when it may be."""
+    effects = {Flag.SIDE_EFFECT, Flag.COLLECTIVE, Flag.RANDOM} & statement.flags
+    if effects:
+        return f"its call is marked {', '.join(sorted(effect.value for effect in effects))}"
+    own = statement.op.removeprefix("torch.ops.").startswith(("aten.", "extern_kernels."))
+    return "" if own else "its operator is not torch's own"
 
 
 def probe_workspace(

@@ -160,6 +160,7 @@ class StepPeak:
         held_elsewhere_bytes: The part that other calls hold.
         probed: Workspaces without a formula, whose bytes were measured by running their call alone, on zeros.
         left_out: Workspaces without a formula that could not be measured; the step may take them on top.
+        left_out_because: For each of them, why.
     """
 
     bytes: int
@@ -168,17 +169,22 @@ class StepPeak:
     held_elsewhere_bytes: int
     probed: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
+    left_out_because: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class _CallAtSizes:
-    """One call at known sizes: its statements, the footprint of each, what other calls hold, unknown workspaces."""
+    """One call at known sizes: its statements, the footprint of each, what other calls hold, unknown workspaces.
+
+    Attributes:
+        left_out: Workspace -> why it could not be measured.
+    """
 
     footprints: npt.NDArray[np.int64]
     statements: Sequence[Statement]
     held_bytes: int
     probed: Sequence[str]
-    left_out: Sequence[str]
+    left_out: Mapping[str, str]
 
 
 @dataclass(slots=True)
@@ -205,17 +211,17 @@ class Step:
         """
         best = StepPeak(0, -1, "", 0)
         probed: dict[str, None] = {}
-        left_out: dict[str, None] = {}
+        left_out: dict[str, str] = {}
         for place, call in enumerate(self._calls_at(self.valuations(sizes))):
             probed.update(dict.fromkeys(call.probed))
-            left_out.update(dict.fromkeys(call.left_out))
+            left_out.update(call.left_out)
             if not len(call.footprints):
                 continue
             index = int(np.argmax(call.footprints))
             total = int(call.footprints[index]) + call.held_bytes
             if total > best.bytes:
                 best = StepPeak(total, place, call.statements[index].name, call.held_bytes)
-        return replace(best, probed=tuple(probed), left_out=tuple(left_out))
+        return replace(best, probed=tuple(probed), left_out=tuple(left_out), left_out_because=tuple(left_out.values()))
 
     def timeline(self, sizes: Mapping[str, int] | None = None) -> tuple[int, ...]:
         """Predicted bytes during each statement of each call, in the order in which they run."""
@@ -226,15 +232,17 @@ class Step:
         for call, valuation in zip(self.calls, valuations, strict=True):
             steps = call.statements
             profile = call.profile_at(valuation)
-            measured = measure_unknown_workspace(profile, call.code.probe, valuation, steps)
+            reasons: dict[tuple[str, str], str] = {}
+            measured = measure_unknown_workspace(profile, call.code.probe, valuation, steps, reasons)
             statements = profile.program.statements[steps.start : steps.stop]
             names = {statement.name for statement in statements}
+            left_out = [key for key in profile.unknown_workspace if key[0] in names and key not in measured]
             yield _CallAtSizes(
                 footprints=profile.at(valuation, measured)[steps.start : steps.stop],
                 statements=statements,
                 held_bytes=self._held_bytes(call, valuations),
                 probed=[name for _, name in measured],
-                left_out=[w for s, w in profile.unknown_workspace if s in names and (s, w) not in measured],
+                left_out={key[1]: reasons.get(key, "only one workspace of a call is measured") for key in left_out},
             )
 
     def valuations(self, sizes: Mapping[str, int] | None = None) -> list[Mapping[str, int]]:
