@@ -36,7 +36,6 @@ class Case:
         first: The shape that is compiled.
         unseen: Shapes that the compiled model has not seen.
         sizes: The named dimensions of lowtide's formulas at (batch, length).
-        has_breaks: Whether torch.compile splits this model into several graphs.
         is_random: Whether training draws random numbers, which eager draws differently.
     """
 
@@ -46,7 +45,6 @@ class Case:
     first: Shape = TEXT_FIRST
     unseen: tuple[Shape, ...] = TEXT_UNSEEN
     sizes: Callable[[int, int], dict[str, int]] = _text_sizes
-    has_breaks: bool = False
     is_random: bool = False
 
     def make_model(self, seed: int = 0) -> nn.Module:
@@ -324,7 +322,7 @@ VIT = Case(
 )
 WHISPER = Case("Whisper", _whisper, _whisper_inputs, sizes=_whisper_sizes)
 MIXTRAL = Case("Mixtral", _mixtral, _language_inputs)
-GPT2 = Case("GPT-2", _gpt2, _language_inputs, sizes=_gpt2_sizes, has_breaks=True)
+GPT2 = Case("GPT-2", _gpt2, _language_inputs, sizes=_gpt2_sizes)
 CONV_NET = Case(
     "conv net",
     SmallConvNet,

@@ -128,7 +128,8 @@ def measure(statements: int) -> dict[str, float]:
     """Time each stage once on a program of about that many statements.
 
     Returns:
-        Seconds by stage, in the order in which they run; `total` adds up build, verify, profile, peak and peak_at.
+        Seconds by stage, in the order in which they run; `total` adds up build, verify, profile, footprints, peak and
+            peak_at: what a user of a program waits for.
     """
     seconds: dict[str, float] = {}
 
@@ -152,9 +153,3 @@ def measure(statements: int) -> dict[str, float]:
     timed("check_plan", lambda: check_plan(program, plan))
     timed("apply_plan", lambda: apply_plan(program, plan))
     return seconds
-
-
-if __name__ == "__main__":
-    for size in (1000, 2500, 10000):
-        measured = measure(size)
-        print(size, " ".join(f"{stage} {value:.3f}" for stage, value in measured.items()))

@@ -43,14 +43,11 @@ def test_a_program_answers_by_name():
     assert program.users("d") == ()
     assert program.values_in("a") == ("a",)
     assert program.values_in("nothing") == ()
-    assert program.statement_index("k") == 3
     assert program.first_backward == 4
     assert program.run_time_dims == frozenset()
     assert everything().dim_definer("kept") == 3
     assert everything().dim_definer("batch") is None
     assert everything().values_in("e") == ("e", "grad")
-    with pytest.raises(KeyError):
-        program.statement_index("nothing")
 
 
 def test_a_program_keeps_no_dict_of_its_maker():

@@ -18,7 +18,7 @@ from lowtide.ir import (
     Workspace,
     verify_program,
 )
-from lowtide.symbolic import AtMost, Divisible, Equal, const, dim, parse
+from lowtide.symbolic import AtMost, Divisible, Equal, Scope, const, dim, parse
 from tests.scenarios import SCENARIOS, diamond, everything, long_skip, staircase
 
 
@@ -42,13 +42,18 @@ def _swap(program: Program, one: int, other: int) -> Program:
     return replace(program, statements=tuple(statements))
 
 
+def _with_range(name: str, low: int) -> Scope:
+    scope = diamond().scope
+    return Scope({**scope.ranges, name: (low, None)}, scope.constraints)
+
+
 DAMAGES: list[tuple[Defect, Callable[[], Program], str]] = [
     (Defect.NAME_MISMATCH, lambda: _buffer(diamond(), "a", name="A"), "the buffer filed under 'a' is called 'A'"),
     (Defect.NAME_MISMATCH, lambda: _value(diamond(), "a", name="A"), "the value filed under 'a' is called 'A'"),
     (Defect.DUPLICATE_STATEMENT, lambda: _statement(diamond(), 1, name="f"), "statements 0 and 1 are both called 'f'"),
     (
         Defect.AMBIGUOUS_NAME,
-        lambda: replace(diamond(), scope=diamond().scope.with_range("a", 1)),
+        lambda: replace(diamond(), scope=_with_range("a", 1)),
         "'a' is a value and a dimension variable",
     ),
     (Defect.UNKNOWN_BUFFER, lambda: _value(diamond(), "a", buffer="heap"), "value 'a' names buffer 'heap'"),
@@ -198,7 +203,7 @@ DAMAGES: list[tuple[Defect, Callable[[], Program], str]] = [
         Defect.BAD_OUTPUT,
         lambda: replace(
             diamond(),
-            scope=diamond().scope.with_range("late", 0),
+            scope=_with_range("late", 0),
             forward_outputs=(Output(None, dim("late"), "late"),),
         ),
         "'late' is not known then",

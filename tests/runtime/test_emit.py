@@ -86,7 +86,7 @@ def run(program: Program, valuation: Mapping[str, int]) -> tuple[list[Any], int]
     def step() -> list[Any]:
         outputs, tensors, dims = functions["forward"](list(arguments))
         gradients: list[Any] = []
-        if emitted.has_backward:
+        if "backward" in functions:
             # A tangent that nothing reads is gone before the first statement; real programs receive it by one.
             tangents = [
                 _argument(program, name, valuation) if _is_read(program, name) else None for name in program.tangents

@@ -207,7 +207,6 @@ class _Tables:
     definers: dict[str, int]
     users: dict[str, tuple[int, ...]]
     values_in: dict[str, tuple[str, ...]]
-    statement_numbers: dict[str, int]
     dim_definers: dict[str, int]
     first_backward: int
 
@@ -265,14 +264,6 @@ class Program:
         """Return the values that live in `buffer`, in the order in which the program lists them."""
         return self._tables().values_in.get(buffer, ())
 
-    def statement_index(self, name: str) -> int:
-        """Return the index of the statement called `name`.
-
-        Raises:
-            KeyError: If there is none.
-        """
-        return self._tables().statement_numbers[name]
-
     def dim_definer(self, dim: str) -> int | None:
         """Return the index of the statement at which `dim` becomes known; None when known at entry."""
         return self._tables().dim_definers.get(dim)
@@ -303,11 +294,9 @@ class Program:
 def _build_tables(program: Program) -> _Tables:
     definers: dict[str, int] = {}
     users: dict[str, list[int]] = {}
-    statement_numbers: dict[str, int] = {}
     dim_definers: dict[str, int] = {}
     first_backward = len(program.statements)
     for number, statement in enumerate(program.statements):
-        statement_numbers[statement.name] = number
         for value in statement.defines:
             definers[value] = number
         for value in statement.reads + statement.writes:
@@ -325,7 +314,6 @@ def _build_tables(program: Program) -> _Tables:
         definers=definers,
         users={value: tuple(numbers) for value, numbers in users.items()},
         values_in={buffer: tuple(values) for buffer, values in values_in.items()},
-        statement_numbers=statement_numbers,
         dim_definers=dim_definers,
         first_backward=first_backward,
     )

@@ -30,7 +30,6 @@ class Emitted:
         state_dims: Names of saved integers, likewise.
         watched: Indices into `state` of tensors that others may change: inputs, and what outputs share.
         shared_outputs: Indices of forward outputs whose storage stays in the state.
-        has_backward: Whether `backward` is defined.
         written_tangents: Indices of tangents that `backward` writes over; nobody else may hold them.
     """
 
@@ -39,7 +38,6 @@ class Emitted:
     state_dims: tuple[str, ...]
     watched: tuple[int, ...]
     shared_outputs: tuple[int, ...]
-    has_backward: bool
     written_tangents: tuple[int, ...]
 
 
@@ -95,7 +93,6 @@ class _Emitter:
     def emit(self) -> Emitted:
         program = self.program
         split = program.first_backward
-        has_backward = bool(program.backward_outputs) or split < len(program.statements)
         self._head("def forward(args):")
         self._unpack("args", program.inputs)
         self.lines.append("    args.clear()")
@@ -120,7 +117,7 @@ class _Emitter:
         self.lines.append(f"    return ({_tuple(outputs)}), [{', '.join(state)}], ({_tuple(state_dims)})")
         self._enter_device()
         watched = self._watched(state, shared)
-        if has_backward:
+        if program.backward_outputs or split < len(program.statements):
             self._head("def backward(tensors, dims, tangents):")
             self._unpack("tensors", state)
             self._unpack("dims", state_dims)
@@ -136,7 +133,7 @@ class _Emitter:
             self._enter_device()
         taken = program.tangents_taken
         written = tuple(i for i, name in enumerate(program.tangents) if program.values[name].buffer in taken)
-        return Emitted("\n".join(self.lines) + "\n", state, state_dims, watched, shared, has_backward, written)
+        return Emitted("\n".join(self.lines) + "\n", state, state_dims, watched, shared, written)
 
     # -- pieces ----------------------------------------------------------------------------------------------
 

@@ -114,26 +114,9 @@ class Scope:
         except UndefinedSizeError:
             return False
 
-    def with_range(self, name: str, low: int, high: int | None = None) -> "Scope":
-        """Return the scope with one variable added, or with another range for it."""
-        return Scope({**self._ranges, name: (low, high)}, self._constraints)
-
     def with_constraint(self, *constraints: Constraint) -> "Scope":
         """Return the scope with more constraints."""
         return Scope(self._ranges, (*self._constraints, *constraints))
-
-    def merge(self, other: "Scope") -> "Scope":
-        """Return the scope of what both assume: shared variables in both ranges, and all constraints.
-
-        Raises:
-            ScopeError: If the ranges of a shared variable do not meet.
-        """
-        ranges = dict(self._ranges)
-        for name, (low, high) in other._ranges.items():
-            old_low, old_high = ranges.get(name, (low, high))
-            highs = [bound for bound in (high, old_high) if bound is not None]
-            ranges[name] = (max(low, old_low), min(highs) if highs else None)
-        return Scope(ranges, (*self._constraints, *other._constraints))
 
     def sample(self, rng: Random) -> dict[str, int]:
         """Return a valuation that the scope admits; small and large values of a range are equally likely.
