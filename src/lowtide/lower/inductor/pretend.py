@@ -44,11 +44,11 @@ _REMEMBERING = ("torch._inductor.", "torch.utils._triton", "torch._dynamo.device
 class TritonMissingError(LowtideError):
     """Lowering for CUDA needs Triton, which prints the kernels."""
 
-    def __init__(self) -> None:
+    def __init__(self, where: str) -> None:
         super().__init__(
             "Cannot lower for a CUDA device without Triton.",
             found="no package named triton",
-            where="pretend_cuda",
+            where=where,
             fix="pip install triton; it needs no GPU for this.",
         )
 
@@ -56,12 +56,12 @@ class TritonMissingError(LowtideError):
 class UnknownCardError(LowtideError):
     """No figures are known for a card."""
 
-    def __init__(self, card: str) -> None:
+    def __init__(self, card: str, where: str) -> None:
         self.card = card
         super().__init__(
             "No figures are known for this card.",
             found=repr(card),
-            where="pretend_cuda(card=...)",
+            where=f"{where}(card=...)",
             fix=f"choose one of {', '.join(CARDS)}, or pass a Card with the figures.",
         )
 
@@ -80,7 +80,7 @@ def pretended_device(card: Card | str = "H100") -> Iterator[Card]:
     Guarantee: everything changed is put back, and what Inductor came to remember inside is forgotten.
     Cost: a fraction of a second, the first time a second or two for Inductor's patterns.
     """
-    figures = check_pretence(card)
+    figures = check_pretence(card, where="pretend_cuda")
     # These register patterns once per process, for whatever device is there: they must not meet the pretended one.
     init_backend_registration()
     post_grad.lazy_init()
@@ -108,17 +108,21 @@ def pretended_device(card: Card | str = "H100") -> Iterator[Card]:
             _forget(before)
 
 
-def check_pretence(card: Card | str) -> Card:
+def check_pretence(card: Card | str, *, where: str = "lower_for_cuda") -> Card:
     """Return the figures of a card, if lowering for it is possible here.
+
+    Args:
+        card: A name in `CARDS`, or figures.
+        where: The function that was called, for the errors.
 
     Raises:
         TritonMissingError: If the package `triton` is not installed.
         UnknownCardError: If there is no card of that name.
     """
     if isinstance(card, str) and card not in CARDS:
-        raise UnknownCardError(card)
+        raise UnknownCardError(card, where)
     if importlib.util.find_spec("triton") is None:
-        raise TritonMissingError
+        raise TritonMissingError(where)
     return CARDS[card] if isinstance(card, str) else card
 
 

@@ -2,7 +2,7 @@
 
 Inductor first collects wrapper lines (allocations, kernel calls, library calls), then writes them as Python.
 Reads, writes, aliases and sizes are known only to the structured lines; the exact call text only to the
-writer. `RecordedLine` ties the two, and `GraphReader` (reader.py) turns them into a `GraphRecord` while the
+writer. `RecordedLine` ties the two, and `read_graph` (reader.py) turns them into a `GraphRecord` while the
 graph's virtualized state is still active.
 """
 
@@ -72,8 +72,6 @@ class RecordedLine(inductor_wrapper.WrapperLine):
 
 class RecordingWrapper(inductor_wrapper.PythonWrapperCodegen):
     """The Python wrapper generator, recording. Subgraphs (control flow) keep the stock generator."""
-
-    recorded: list[GraphRecord]
 
     @staticmethod
     def create(

@@ -83,10 +83,14 @@ def test_the_cpu_compiles_as_before():
     torch.testing.assert_close(compiled(x), step(x))
 
 
-def test_an_unknown_card_is_refused():
+def test_an_unknown_card_is_refused_in_the_name_of_the_function_called():
     with pytest.raises(UnknownCardError, match="H100") as refused, pretend_cuda("H1000"):
         pass
     assert refused.value.card == "H1000"
+    assert refused.value.where == "pretend_cuda(card=...)"
+    with pytest.raises(UnknownCardError) as refused:
+        lower_for_cuda(torch.relu, torch.randn(3), card="H1000")
+    assert refused.value.where == "lower_for_cuda(card=...)"
 
 
 def test_without_triton_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch):
