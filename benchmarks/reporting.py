@@ -23,7 +23,7 @@ class Report:
     Attributes:
         title: Heading of the table.
         rows: One mapping per line, all with the same keys.
-        summary: The figures that the project is judged by.
+        summary: Key figures, by name.
         notes: What a reader of the table should know.
     """
 

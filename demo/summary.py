@@ -15,7 +15,12 @@ from demo.column import ColumnResult
 
 
 def summarize(results: Sequence[ColumnResult], folder: Path, shape: tuple[int, int]) -> Report:
-    """Make the one table: a row per column, and the figures that the benchmarks report too."""
+    """Make the one table: a row per column, and the figures that the benchmarks report too.
+
+    Keys of the summary are the benchmarks', so that one reader serves both. The demo is one model: what is a maximum
+    over models there is its one figure here. `cases` counts the columns that predict a peak (lowtide's), `mismatched`
+    those whose prediction is not what was measured.
+    """
     steady = _steady_steps(results)
     rows = [_row(result, steady) for result in results]
     by_name = {result.name: result for result in results}

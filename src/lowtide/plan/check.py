@@ -84,7 +84,7 @@ def check_plan(program: Program, plan: Plan, *, tally: CompareTally | None = Non
         equal.
     Cost: O(accesses), one comparison for each buffer that takes over storage.
     """
-    rejected = _check_shape(program, plan) or _check_guards(program, plan) or _check_reuse(program, plan, tally)
+    rejected = _check_shape(program, plan) or _check_checks(program, plan) or _check_reuse(program, plan, tally)
     if rejected is not None:
         return rejected
     homes = {buffer: _home(plan, buffer) for buffer in program.buffers}
@@ -125,17 +125,17 @@ def _check_shape(program: Program, plan: Plan) -> Rejected | None:
     return None
 
 
-def _check_guards(program: Program, plan: Plan) -> Rejected | None:
+def _check_checks(program: Program, plan: Plan) -> Rejected | None:
     """Whether what raises on wrong sizes or data still runs before what would use them."""
     step_of = {number: step for step, number in enumerate(plan.order)}
-    for number, guard in enumerate(program.statements):
-        if Flag.SIDE_EFFECT not in guard.flags or guard.defines or guard.writes:
+    for number, check in enumerate(program.statements):
+        if Flag.SIDE_EFFECT not in check.flags or check.defines or check.writes:
             continue
-        looked_at = _looked_at(program, guard)
+        looked_at = _looked_at(program, check)
         for later in range(number + 1, len(program.statements)):
             statement = program.statements[later]
             if step_of[later] < step_of[number] and looked_at & _looked_at(program, statement):
-                detail = f"'{statement.name}' runs before '{guard.name}', which checks what it uses"
+                detail = f"'{statement.name}' runs before '{check.name}', which checks what it uses"
                 return Rejected(Reason.UNCHECKED, detail, statement.name)
     return None
 
