@@ -4,8 +4,10 @@ import pytest
 import torch
 from torch import nn
 
+import lowtide
 from lowtide.capture import find_backend
 from lowtide.runtime.registry import compiled_programs
+from lowtide.runtime.step import MissingSizeError
 from tests.torch_backend.pairs import assert_bitwise, compile_lowtide, compile_torch, seeded
 
 
@@ -66,3 +68,19 @@ def test_an_integer_read_from_a_tensor_is_a_size():
     for n in (3, 0, 2):
         x = torch.randn(4, 4)
         torch.testing.assert_close(call(x, torch.tensor(n)), f(x, torch.tensor(n)), rtol=1e-5, atol=1e-5)
+
+
+def test_a_step_names_the_sizes_that_came_to_be_known_in_it() -> None:
+    torch._dynamo.reset()
+    weight = nn.Parameter(torch.randn(5))
+    call = torch.compile(lambda x: (x * weight)[x.sum(1) > 0].exp().sum(), backend="lowtide", dynamic=True)
+    x = torch.randn(10, 5)
+    call(x).backward()
+    with lowtide.record_step() as step:
+        call(x).backward()
+    with pytest.raises(MissingSizeError, match="no size for u0") as found:
+        step.predict()
+    assert "the program's are batch, u0" in str(found.value)
+    with pytest.raises(MissingSizeError, match="the program's are batch, u0"):
+        step.predict({"batch": 10})
+    assert step.predict({"batch": 12, "u0": 4}).bytes > 0
