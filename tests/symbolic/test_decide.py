@@ -160,6 +160,12 @@ class TestConstraints:
         assert compare(u * u, n * n, scope).verdict is Verdict.LESS_EQUAL
         assert compare(2 * u, n, scope).verdict is Verdict.SHAPE_DEPENDENT
 
+    def test_a_constraint_cancels_a_term_of_a_variable_that_is_negative(self) -> None:
+        start, length, rows = dim("start"), dim("length"), dim("rows")
+        scope = Scope({"start": (-(2**62), 0), "length": (2, None), "rows": (2, None)}, [AtMost(-start, length)])
+        assert compare(0, start + length, scope)[:2] == (Verdict.LESS_EQUAL, Rule.CONSTRAINT)
+        assert compare(0, 2012 * start * rows + 2016 * length * rows, scope).verdict is Verdict.LESS_EQUAL
+
     def test_chains_of_bounds(self) -> None:
         scope = Scope({"u": (0, None), "n": (0, None), "k": (0, None)}, [AtMost(u, n), AtMost(n, k)])
         assert compare(u, k, scope).verdict is Verdict.LESS_EQUAL

@@ -182,14 +182,14 @@ def middle_of(low: int, high: int) -> int:
 def _prove_with_facts(
     terms: Terms, box: Box, facts: Sequence[Terms], effort: Effort, depth: int, tries: list[int]
 ) -> bool:
-    """Cancel a negative term with a fact that has it as well, times a factor >= 0, and prove what is left."""
+    """Cancel a term that may be negative with a fact that has it, times a factor >= 0, and prove what is left."""
     for monomial in sorted_monomials(terms):
         coefficient = terms[monomial]
-        if coefficient >= 0:
+        if coefficient >= 0 and _nonnegative(monomial, box):
             continue
         for fact in facts:
             for lead, size in fact.items():
-                if size >= 0 or not lead:
+                if size * coefficient <= 0 or not lead:
                     continue
                 factor = divide_monomial(monomial, lead)
                 if factor is None or not _nonnegative(factor, box):
@@ -198,9 +198,9 @@ def _prove_with_facts(
                     return False
                 tries[0] -= 1
                 shared = gcd(coefficient, size)
-                # times*terms - weight*factor*fact, in which the negative term is gone.
-                weight = -coefficient // shared
-                scaled = scale_terms(terms, -size // shared)
+                # times*terms - weight*factor*fact, in which the term is gone.
+                weight = abs(coefficient) // shared
+                scaled = scale_terms(terms, abs(size) // shared)
                 product = {tuple(sorted(factor + other)): weight * value for other, value in fact.items()}
                 rest = subtract_terms(scaled, product)
                 if _prove_on_box(rest, box, effort) is not None:
