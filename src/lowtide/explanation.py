@@ -211,7 +211,8 @@ def explain_program(
 ) -> ProgramExplanation:
     """Explain one program, given in each of its orders; `code` chooses among them and measures statements."""
     entry = [b.dim for b in program.entry_dims if not b.code]
-    shown = [d for d in (*entry, *sorted(program.run_time_dims)) if d in size_dims(program)]
+    sized = size_dims(program)
+    shown = [d for d in (*entry, *sorted(program.run_time_dims)) if d in sized]
     return ProgramExplanation(
         name=program.name,
         kind="training" if program.backward_outputs else "inference",
@@ -245,6 +246,7 @@ def _standing_assumptions(orders: Sequence[Program]) -> tuple[str, ...]:
 def _valuation(program: Program, sizes: Mapping[str, int]) -> dict[str, int]:
     known: dict[str, int] = {}
     missing: list[str] = []
+    sized = size_dims(program)
     names = {program.dim_names.get(d, d) for d in program.scope.ranges}
     if strange := sorted(sizes.keys() - names):
         raise SizeError(
@@ -257,7 +259,7 @@ def _valuation(program: Program, sizes: Mapping[str, int]) -> dict[str, int]:
         name = program.dim_names.get(variable, variable)
         if name in sizes:
             known[variable] = sizes[name]
-        elif variable in size_dims(program) and not any(b.dim == variable and b.code for b in program.entry_dims):
+        elif variable in sized and not any(b.dim == variable and b.code for b in program.entry_dims):
             missing.append(name)
     if missing:
         raise MissingSizeError(
@@ -291,11 +293,7 @@ def _peak_terms(order: int, program: Program) -> tuple[PeakTerm, ...]:
 def _term(order: int, program: Program, footprint: Expr, statement: Statement) -> PeakTerm:
     names = {variable: dim(name) for variable, name in program.dim_names.items()}
     known = {_bracketed(w.name): w.size for w in statement.workspace if w.size is not None}
-    unknown = {
-        _bracketed(w.name): "no formula; measured where the call can run alone"
-        for w in statement.workspace
-        if w.size is None
-    }
+    unknown = {_bracketed(w.name): _UNKNOWN for w in statement.workspace if w.size is None}
     rest = footprint - sum(known.values(), start=const(0))
     formulas = {name: f"{render(substitute(size, names))} bytes" for name, size in known.items()}
     return PeakTerm(

@@ -43,10 +43,6 @@ class Candidates:
     orders: tuple[Order, ...]
     peaks: tuple[tuple[int, ...], ...]
 
-    def best(self, sample: int) -> int:
-        """The least peak at a sample."""
-        return min(peaks[sample] for peaks in self.peaks)
-
 
 def find_candidates(problem: OrderProblem) -> Candidates:
     """Order a program in every way that is known, and at sampled valuations by exact sizes.
@@ -114,7 +110,8 @@ def keep_orders(candidates: Candidates, most: int) -> tuple[int, ...]:
     """Choose at most `most` candidates that, together with the first one, are closest to the best at every sample.
 
     The largest excess over the best is made as small as it can be, then the sum of all; the fewest candidates that
-    reach this, the earlier ones among equals. Of many candidates those that are never best are left out first.
+    reach this, the earlier ones among equals. Tried are candidates that no other one dominates, and of many those with
+    the least sum.
 
     Returns:
         Indices, without 0: the first candidate, the program's own order, is kept in any case.
@@ -132,12 +129,8 @@ def keep_orders(candidates: Candidates, most: int) -> tuple[int, ...]:
         reached = excess[[0, *kept]].min(axis=0)
         return (float(reached.max()), float(reached.sum()))
 
-    best: tuple[int, ...] = ()
-    for count in range(1, most + 1):
-        for kept in combinations(rows, count):
-            if left(kept) < left(best):
-                best = kept
-    return best
+    choices = (kept for count in range(most + 1) for kept in combinations(rows, count))
+    return min(choices, key=left)  # the first among equals, so the fewest
 
 
 def _is_dominated(excess: NDArray[np.float64], index: int) -> bool:
