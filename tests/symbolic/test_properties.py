@@ -123,6 +123,7 @@ SCOPES = [
     Scope(dict.fromkeys(NAMES, (1, 60)), [Equal(dim("a") * dim("b"), dim("c") * 6)]),
     Scope(dict.fromkeys(NAMES, (1, 60)), [Equal(2 * dim("a"), 3 * dim("b"))]),
     Scope(dict.fromkeys(NAMES, (1, 60)), [Equal(dim("a"), dim("b") + dim("c"))]),
+    Scope(dict.fromkeys(NAMES, (1, None)), [AtMost(dim("a") * dim("b"), 300), AtMost(dim("b") * dim("c"), 90)]),
 ]
 
 

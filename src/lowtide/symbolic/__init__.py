@@ -21,6 +21,7 @@ from lowtide.symbolic.expression import (
     minimum,
     mod,
 )
+from lowtide.symbolic.implied import drop_implied
 from lowtide.symbolic.parse import parse
 from lowtide.symbolic.scope import Scope
 from lowtide.symbolic.substitute import substitute
@@ -49,6 +50,7 @@ __all__ = [
     "compile_batch",
     "const",
     "dim",
+    "drop_implied",
     "evaluate",
     "floor_div",
     "maximum",

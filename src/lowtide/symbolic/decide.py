@@ -8,8 +8,8 @@ Stages, for the difference d = a - b; each has its rule, and the first that deci
 4. d is evaluated at a few admitted valuations, the corners of the scope. Two opposite signs are the answer (WITNESS);
    one sign says which of d >= 0 and d <= 0 is worth a proof.
 5. Proof by `prove.py`, then with floors and maxima opened by `cases.py`.
-6. More valuations, among them those at which a proof failed; then proofs that cut ranges into parts, or try all values
-   of a small box. Else UNKNOWN.
+6. More valuations, among them those at which a proof failed; then proofs that cut ranges into parts, with the facts
+   narrowing each (`pieces.py`), or try all values of a small box. Else UNKNOWN.
 
 A verdict is proved, never guessed: valuations refute, they do not justify. Stages 1 to 4 need a few microseconds;
 what comes after is remembered per scope.
@@ -26,6 +26,7 @@ from lowtide.symbolic.errors import UndefinedSizeError
 from lowtide.symbolic.evaluate import Values
 from lowtide.symbolic.expression import Expr, terms_of
 from lowtide.symbolic.interval import Box
+from lowtide.symbolic.pieces import prove_by_pieces
 from lowtide.symbolic.probes import Probe, clamp
 from lowtide.symbolic.prove import Effort, prove_nonnegative
 from lowtide.symbolic.scope import Scope
@@ -215,9 +216,14 @@ class _Search:
         relations = self.scope.relations
         claim = scale_terms(self.difference, sign)
         thorough = effort.cuts > 0
-        rule = prove_nonnegative(claim, relations.box, relations.facts, effort)
-        if rule is None and has_cases(claim) and prove_by_cases(claim, relations.box, relations.facts, effort):
+        opaque = has_cases(claim)
+        # Cuts of the ranges help little while maxima are opaque.
+        first = Effort(effort.leaves, 0, effort.suspects) if opaque else effort
+        rule = prove_nonnegative(claim, relations.box, relations.facts, first)
+        if rule is None and opaque and prove_by_cases(claim, relations.box, relations.facts, effort):
             rule = Rule.CASE_SPLIT
+        if rule is None and thorough and prove_by_pieces(claim, relations.box, relations.facts, effort):
+            rule = Rule.PIECES
         if rule is None and thorough and self.enumerate(claim):
             rule = Rule.ENUMERATION
         self.suspects += effort.suspects[:SUSPECT_LIMIT]

@@ -16,7 +16,7 @@ from lowtide.ir import DimBinding
 from lowtide.lower.joint.errors import UnboundedSizeError
 from lowtide.lower.joint.printing import size_code
 from lowtide.lower.joint.records import GraphRecord, TensorRecord
-from lowtide.symbolic import AtMost, Expr, Scope
+from lowtide.symbolic import AtMost, Expr, Scope, drop_implied
 from lowtide.symbolic.from_sympy import from_sympy
 
 _NO_LEAST = -(2**62)
@@ -114,13 +114,14 @@ class SizeTable:
     def scope(self) -> Scope:
         """The variables that were met, their ranges and the relations between them."""
         names = self.used | {b.dim for b in self.bindings} | self.run_time
-        self.constraints += self._guarded(names)
-        for constraint in self.constraints:
+        constraints = [*self.constraints, *self._guarded(names)]
+        for constraint in constraints:
             names |= constraint.left.dims | constraint.right.dims
-        ranges = {name: self._range(name) for name in sorted(names)}
-        return Scope(
-            {name: (_NO_LEAST if low is None else low, high) for name, (low, high) in ranges.items()}, self.constraints
-        )
+        ranges: dict[str, tuple[int, int | None]] = {}
+        for name in sorted(names):
+            low, high = self._range(name)
+            ranges[name] = (_NO_LEAST if low is None else low, high)
+        return Scope(ranges, drop_implied(ranges, constraints))
 
     def _guarded(self, names: AbstractSet[str]) -> list[AtMost]:
         """The relations between variables that torch checks before it calls the program.
@@ -143,7 +144,7 @@ class SizeTable:
             except ValueError:
                 continue
             found[relation.left, relation.right] = relation
-        return sorted(found.values(), key=str)
+        return [*found.values()]
 
     def bind_tensor(self, tensor: TensorRecord) -> None:
         """Bind the variables that are an input's length, stride or offset."""
