@@ -111,8 +111,8 @@ def _decide(difference: Terms, scope: Scope) -> Comparison:
         rule = Rule.IDENTITY if easy is Rule.LOWER_CORNER else Rule.SUBSTITUTION
         return _PROVED[Verdict.GREATER_EQUAL if difference[ONE] > 0 else Verdict.LESS_EQUAL, rule]
     coefficients = difference.values()
-    if min(coefficients) > 0:
-        if _atoms_nonnegative(difference, relations.box):
+    if next(iter(coefficients)) > 0:
+        if min(coefficients) > 0 and _atoms_nonnegative(difference, relations.box):
             return _PROVED[Verdict.GREATER_EQUAL, easy]
     elif max(coefficients) < 0 and _atoms_nonnegative(difference, relations.box):
         return _PROVED[Verdict.LESS_EQUAL, easy]
