@@ -11,7 +11,7 @@ from lowtide.plan import Plan, Reason, check_plan
 from lowtide.schedule.choice import Candidates, find_candidates, keep_orders
 from lowtide.schedule.delay import delayed_order
 from lowtide.schedule.list_order import ListTally, sized_order, symbolic_order, topology_order
-from lowtide.schedule.numbers import SizedProblem, at_valuation
+from lowtide.schedule.numbers import SampledProblem, SizedProblem, at_valuation
 from lowtide.schedule.problem import Order, order_problem
 from lowtide.schedule.repair import lower_peak
 from lowtide.schedule.samples import sample_valuations
@@ -103,7 +103,7 @@ def _best(candidates: Candidates, sample: int) -> int:
 @settings(max_examples=40)
 def test_the_best_candidate_at_a_sample_is_the_best_of_all_legal_orders(program: Program) -> None:
     problem = order_problem(program)
-    candidates = find_candidates(problem)
+    candidates = find_candidates(problem, 3)
     for index, valuation in enumerate(sample_valuations(program.scope, 64)[:4]):
         sized = at_valuation(problem, valuation)
         assert _best(candidates, index) == min(sized.peak(order) for order in legal_orders(problem))
@@ -117,11 +117,54 @@ def test_repair_never_raises_the_peak(program: Program) -> None:
         assert sized.peak(lower_peak(sized, order)) <= sized.peak(order)
 
 
+@given(programs())
+@settings(max_examples=40)
+def test_repair_for_several_valuations_never_raises_the_worst_relative_peak(program: Program) -> None:
+    problem = order_problem(program)
+    sampled = SampledProblem.of(problem, sample_valuations(program.scope, 6))
+    limits = {index: max(1, peak // 2) for index, peak in enumerate(sampled.peaks(problem.program_order))}
+    relative = sampled.relative_to(limits)
+    repaired = lower_peak(relative, problem.program_order)
+    assert dependences(program).is_order(repaired)
+    assert max(relative.heights(repaired)) <= max(relative.heights(problem.program_order))
+    exact = [peak / limits[index] for index, peak in enumerate(sampled.peaks(repaired))]
+    assert max(relative.heights(repaired)) == pytest.approx(max(exact))
+
+
+def _two_places() -> Program:
+    """At each place two large temporaries, of size a and of size b, that need not live together, but do."""
+    builder = ProgramBuilder("places").dim("a", 1, 500).dim("b", 1, 500).input("x", ["a", "b"])
+    results: list[str] = []
+    for size in ("a", "b"):
+        for branch in "pq":
+            builder.statement(f"make_{size}{branch}", reads=["x", *results[-2:]], defines={f"{size}{branch}": [size]})
+        for branch in "pq":
+            results.append(f"{size}{branch}_sum")
+            builder.statement(f"sum_{size}{branch}", reads=[f"{size}{branch}"], defines={results[-1]: [1]})
+    builder.statement("join", reads=results, defines={"y": [1]})
+    return builder.forward_output("y").build()
+
+
+def test_repair_for_several_valuations_mends_a_place_for_each() -> None:
+    problem = order_problem(_two_places())
+    sampled = SampledProblem.of(problem, [{"a": 400, "b": 1}, {"a": 1, "b": 400}])
+    limits = {index: min(p.peak(o) for o in legal_orders(problem)) for index, p in enumerate(sampled.samples)}
+    assert all(peak > limits[index] for index, peak in enumerate(sampled.peaks(problem.program_order)))
+    repaired = lower_peak(sampled.relative_to(limits), problem.program_order)
+    assert sampled.peaks(repaired) == tuple(limits.values())
+
+
+def test_a_candidate_is_best_at_every_sample_where_one_order_can_be() -> None:
+    candidates = find_candidates(order_problem(_two_places()), 3)
+    best = tuple(min(column) for column in zip(*candidates.peaks, strict=True))
+    assert best in candidates.peaks
+
+
 def test_kept_orders_are_best_together_and_as_few_as_needed() -> None:
     problem = order_problem(two_towers())
-    candidates = find_candidates(problem)
+    candidates = find_candidates(problem, 3)
     kept = keep_orders(candidates, 3)
     assert 0 not in kept
     for sample in range(len(candidates.peaks[0])):
         assert min(candidates.peaks[k][sample] for k in (0, *kept)) == _best(candidates, sample)
-    assert keep_orders(find_candidates(order_problem(diamond())), 3) == ()
+    assert keep_orders(find_candidates(order_problem(diamond()), 3), 3) == ()

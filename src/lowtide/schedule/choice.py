@@ -12,6 +12,7 @@ program's own order is always among them, so no shape is worse off than without 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -29,6 +30,10 @@ from lowtide.schedule.walks import depth_first_order, reverse_post_order
 
 _CONSIDERED = 20
 """Of how many candidates every combination is tried."""
+_FAILURES = 2
+"""At how many samples one step of one order is tried in vain."""
+_GROUPINGS = 2
+"""How often groups are made of the samples."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,26 +49,37 @@ class Candidates:
     peaks: tuple[tuple[int, ...], ...]
 
 
-def find_candidates(problem: OrderProblem) -> Candidates:
-    """Order a program in every way that is known, and at sampled valuations by exact sizes.
+def choose_orders(problem: OrderProblem, most: int) -> tuple[Order, ...]:
+    """Choose the orders of a program that are kept.
 
-    Where the best order known at a sample can be repaired there, the result is a candidate, too: it starts from what
-    was repaired at other samples, so that one order becomes good at many.
+    Args:
+        problem: The program's.
+        most: How many may be kept beside the program's own.
+
+    Returns:
+        Legal orders: the program's own first.
+
+    Cost: see `find_candidates`.
+    """
+    candidates = find_candidates(problem, most)
+    return (candidates.orders[0], *(candidates.orders[index] for index in keep_orders(candidates, most)))
+
+
+def find_candidates(problem: OrderProblem, most: int) -> Candidates:
+    """Order a program in every way that is known, at sampled valuations by exact sizes, and for groups of valuations.
+
+    Args:
+        problem: The program's.
+        most: How many candidates will be kept beside the program's own: so many groups are made.
 
     Cost: linear in statements times the distinct impacts that are ready at once; the number of sampled valuations falls
         with the number of statements.
     """
     count = max(1, len(problem.predecessors))
     valuations = sample_valuations(
-        problem.program.scope, _between(8, 200_000 // count, 64), machine_parameters(problem)
+        problem.program.scope, _between(8, 200_000 // count, 256), machine_parameters(problem)
     )
-    sampled = SampledProblem.of(problem, valuations)
-    peaks: dict[Order, tuple[int, ...]] = {}
-
-    def add(order: Order) -> None:
-        if order not in peaks:
-            peaks[order] = sampled.peaks(order)
-
+    pool = _Pool(SampledProblem.of(problem, valuations))
     for order in (
         problem.program_order,
         symbolic_order(problem),
@@ -72,14 +88,69 @@ def find_candidates(problem: OrderProblem) -> Candidates:
         depth_first_order(problem),
         reverse_post_order(problem),
     ):
-        add(order)
-    general = list(peaks)
-    for sized in sampled.samples[: _between(2, 1_500 // count, 64)]:
+        pool.add(order)
+    general = list(pool.peaks)
+    for sized in pool.sampled.samples[: _between(2, 1_500 // count, 64)]:
         for order in orders_at(sized, general):
-            add(order)
-    for place, sized in enumerate(sampled.samples[: _between(2, 20_000 // count, 64)]):
-        add(lower_peak(sized, min(peaks, key=lambda order: (peaks[order][place], sum(peaks[order])))))
-    return Candidates(tuple(peaks), tuple(peaks.values()))
+            pool.add(order)
+    pool.repair_at_samples(_between(2, 20_000 // count, 128))
+    for _ in range(_GROUPINGS):
+        if not pool.repair_for_groups(most, Effort(rounds=_between(4, 20_000 // count, 40))):
+            break
+    return pool.candidates
+
+
+class _Pool:
+    """The candidates while they are found.
+
+    Attributes:
+        sampled: The problem at the sampled valuations.
+        peaks: For each candidate its peak in bytes at each sample.
+    """
+
+    def __init__(self, sampled: SampledProblem) -> None:
+        self.sampled = sampled
+        self.peaks: dict[Order, tuple[int, ...]] = {}
+
+    @property
+    def candidates(self) -> Candidates:
+        return Candidates(tuple(self.peaks), tuple(self.peaks.values()))
+
+    def add(self, order: Order) -> None:
+        if order not in self.peaks:
+            self.peaks[order] = self.sampled.peaks(order)
+
+    def repair_at_samples(self, most: int) -> None:
+        """Repair the best order known at each of the first samples there.
+
+        What was repaired at other samples is repaired again, so that one order becomes good at many. Where an order
+        has its peak at the same step as at samples at which no repair was found, none is likely, and few are tried.
+        """
+        failures: Counter[tuple[Order, int]] = Counter()
+        for place, sized in enumerate(self.sampled.samples[:most]):
+            order = min(self.peaks, key=lambda order: (self.peaks[order][place], sum(self.peaks[order])))
+            heights = sized.heights(order)
+            spot = (order, heights.index(max(heights))) if heights else (order, 0)
+            if failures[spot] < _FAILURES:
+                repaired = lower_peak(sized, order)
+                failures[spot] += repaired == order
+                self.add(repaired)
+
+    def repair_for_groups(self, most: int, effort: Effort) -> bool:
+        """Repair each order that would be kept for all the samples at which it would run, at once.
+
+        The limit at each sample is the best peak known there. Says whether there is a new candidate.
+        """
+        candidates = self.candidates
+        kept = (0, *keep_orders(candidates, most))
+        peaks = np.array(candidates.peaks)
+        owner = peaks[[*kept]].argmin(axis=0)
+        before = len(self.peaks)
+        for group, index in enumerate(kept):
+            limits = {int(place): int(peaks[:, place].min()) for place in np.flatnonzero(owner == group)}
+            if limits:
+                self.add(lower_peak(self.sampled.relative_to(limits), candidates.orders[index], effort))
+        return len(self.peaks) > before
 
 
 def machine_parameters(problem: OrderProblem) -> frozenset[str]:

@@ -16,8 +16,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from lowtide.schedule.numbers import SizedProblem
+from lowtide.schedule.numbers import Amounts
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,42 +27,43 @@ class Window:
 
     Attributes:
         order: Its statements in their new order.
-        peak: The largest footprint in it, in bytes; the least there is where no level had more than `width` ideals.
+        peak: The height of its largest footprint; the least there is where no level had more than `width` ideals.
     """
 
     order: tuple[int, ...]
-    peak: int
+    peak: float
 
 
 @dataclass(slots=True)
 class _State:
-    peak: int
-    live: int
+    peak: float
+    live: Any
     ran: int
+    ready: int
     last: int
     before: _State | None
 
 
 def best_window(
-    sized: SizedProblem, statements: Sequence[int], left: Sequence[int], live: int, *, below: int, width: int
+    amounts: Amounts, statements: Sequence[int], left: Sequence[int], live: Any, *, below: float, width: int
 ) -> Window | None:
     """Find an order of a window whose footprints all lie below a limit.
 
     Args:
-        sized: The problem.
+        amounts: The problem, and what its buffers amount to.
         statements: The statements of the window, in a legal order; all of one phase.
         left: For each buffer, how many touchers have not run before the window.
-        live: Bytes live before the window.
-        below: Only orders with every footprint below this are of interest.
+        live: What is live before the window.
+        below: Only orders with every footprint below this height are of interest.
         width: Ideals kept of each size.
 
     Returns:
         The order with the smallest peak that was found; None where every order tried reaches `below`.
 
-    Cost: O(statements x width x ready statements) set operations.
+    Cost: O(statements x width x ready statements) sums of amounts.
     """
-    search = _Search(sized, statements, left)
-    states = {0: _State(0, live, 0, -1, None)}
+    search = _Search(amounts, statements, left)
+    states = {0: _State(0, live, 0, search.first_ready, -1, None)}
     for _ in statements:
         found: dict[int, _State] = {}
         for state in states.values():
@@ -69,7 +71,7 @@ def best_window(
         if not found:
             return None
         if len(found) > width:
-            best = sorted(found.values(), key=lambda s: (max(s.peak, s.live), s.live, s.ran))[:width]
+            best = sorted(found.values(), key=search.promise)[:width]
             found = {state.ran: state for state in best}
         states = found
     (final,) = states.values()
@@ -79,13 +81,19 @@ def best_window(
 class _Search:
     """What the expansion of a state needs, with statements and buffers of the window as bits."""
 
-    def __init__(self, sized: SizedProblem, statements: Sequence[int], left: Sequence[int]) -> None:
-        problem, sizes = sized.problem, sized.sizes
+    def __init__(self, amounts: Amounts, statements: Sequence[int], left: Sequence[int]) -> None:
+        problem, sizes = amounts.problem, amounts.sizes
+        self._height = amounts.height
         self._statements = statements
         place = {number: index for index, number in enumerate(statements)}
-        self._needs = [sum(1 << place[p] for p in problem.predecessors[n] if p in place) for n in statements]
-        self._allocates = [sum(sizes[b] for b in problem.births[n]) for n in statements]
-        self._workspace = [sized.workspace[n] for n in statements]
+        needs = [sum(1 << place[p] for p in problem.predecessors[n] if p in place) for n in statements]
+        self.first_ready = sum(1 << index for index, needed in enumerate(needs) if not needed)
+        self._followers = [
+            [(1 << place[f], needs[place[f]]) for f in problem.successors[n] if f in place] for n in statements
+        ]
+        nothing = amounts.workspace[statements[0]] * 0  # a number, or an array of them
+        self._allocates = [sum((sizes[b] for b in problem.births[n]), start=nothing) for n in statements]
+        self._occupies = [self._allocates[index] + amounts.workspace[n] for index, n in enumerate(statements)]
         touchers: dict[int, int] = {}
         count: dict[int, int] = {}
         for index, number in enumerate(statements):
@@ -107,21 +115,37 @@ class _Search:
             for i, n in enumerate(statements)
         ]
 
-    def expand(self, state: _State, below: int, found: dict[int, _State]) -> None:
+    def promise(self, state: _State) -> tuple[float, float, int]:
+        """The states to keep come first."""
+        height = self._height(state.live)
+        return max(state.peak, height), height, state.ran
+
+    def expand(self, state: _State, below: float, found: dict[int, _State]) -> None:
         """Add to `found` every state that one more statement reaches, or the one that loses nothing."""
+        height = self._height
         reached: list[_State] = []
-        for index, needs in enumerate(self._needs):
-            bit = 1 << index
-            if state.ran & bit or needs & ~state.ran:
+        remaining = state.ready
+        while remaining:
+            bit = remaining & -remaining
+            remaining ^= bit
+            index = bit.bit_length() - 1
+            footprint = state.live + self._occupies[index]
+            if self._takeovers[index]:
+                footprint = footprint - self._taken(index, state.ran)
+            peak = height(footprint)
+            if peak >= below:
                 continue
             ran = state.ran | bit
-            freed = sum(size for others, size in self._ends[index] if not others & ~state.ran)
-            live = state.live + self._allocates[index] - freed
-            footprint = state.live + self._allocates[index] + self._workspace[index] - self._taken(index, state.ran)
-            if footprint >= below:
-                continue
-            following = _State(max(state.peak, footprint), live, ran, index, state)
-            if live <= state.live and footprint <= state.peak:
+            change = self._allocates[index]
+            for others, size in self._ends[index]:
+                if not others & ~ran:
+                    change = change - size
+            ready = state.ready ^ bit
+            for follower, needs in self._followers[index]:
+                if not needs & ~ran:
+                    ready |= follower
+            following = _State(max(state.peak, peak), state.live + change, ran, ready, index, state)
+            if peak <= state.peak and height(change) <= 0:
                 reached = [following]
                 break
             reached.append(following)
@@ -130,13 +154,13 @@ class _Search:
             if known is None or following.peak < known.peak:
                 found[following.ran] = following
 
-    def _taken(self, index: int, ran: int) -> int:
-        saved = 0
+    def _taken(self, index: int, ran: int) -> Any:
+        saved: Any = 0
         used: set[int] = set()
         for new, donor, others, size in self._takeovers[index]:
             if not others & ~ran and new not in used and donor not in used:
                 used |= {new, donor}
-                saved += size
+                saved = saved + size
         return saved
 
     def order_of(self, state: _State) -> tuple[int, ...]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from lowtide.schedule.ideals import best_window
-from lowtide.schedule.numbers import SizedProblem
+from lowtide.schedule.numbers import Amounts
 from lowtide.schedule.problem import Order
 
 _REACHES = (4, 10, 24)
@@ -21,15 +23,15 @@ class Effort:
         rounds: Windows rearranged at most.
     """
 
-    width: int = 48
+    width: int = 128
     rounds: int = 40
 
 
-def lower_peak(sized: SizedProblem, order: Order, effort: Effort | None = None) -> Order:
+def lower_peak(amounts: Amounts, order: Order, effort: Effort | None = None) -> Order:
     """Rearrange the steps around the highest footprint until no window lowers it.
 
     Args:
-        sized: The problem at one valuation.
+        amounts: The problem at one valuation, or at several relative to limits.
         order: A legal order.
         effort: How hard to try.
 
@@ -39,19 +41,20 @@ def lower_peak(sized: SizedProblem, order: Order, effort: Effort | None = None) 
     Cost: rounds x (O(accesses) + windows x width x ready statements).
     """
     effort = effort or Effort()
-    boundary = sized.problem.boundary
+    boundary = amounts.problem.boundary
     steps = list(order)
     for _ in range(effort.rounds):
-        footprints = sized.footprints(tuple(steps))
-        peak = max(footprints, default=0)
-        if not footprints:
+        heights = amounts.heights(steps)
+        peak = max(heights, default=0)
+        if peak <= amounts.low_enough:
             break
-        at = footprints.index(peak)
+        at = heights.index(peak)
         low, high = (0, boundary) if at < boundary else (boundary, len(steps))
         for reach in _REACHES:
             start, stop = max(low, at - reach), min(high, at + reach + 1)
-            left, live = _before(sized, steps, start)
-            window = best_window(sized, steps[start:stop], left, live, below=peak, width=effort.width)
+            left, live = _before(amounts, steps, start)
+            below = peak - amounts.tolerance
+            window = best_window(amounts, steps[start:stop], left, live, below=below, width=effort.width)
             if window is not None:
                 steps[start:stop] = window.order
                 break
@@ -60,24 +63,17 @@ def lower_peak(sized: SizedProblem, order: Order, effort: Effort | None = None) 
     return tuple(steps)
 
 
-def _before(sized: SizedProblem, steps: list[int], start: int) -> tuple[list[int], int]:
-    """How often each buffer will still be touched, and the bytes live, before step `start`."""
-    problem, sizes = sized.problem, sized.sizes
+def _before(amounts: Amounts, steps: Sequence[int], start: int) -> tuple[list[int], Any]:
+    """How often each buffer will still be touched, and what is live, before step `start`."""
+    problem, sizes = amounts.problem, amounts.sizes
     left = list(problem.touchers)
-    live = sum(sizes[b] for b in problem.at_forward)
-    late = 0
+    born = [b for step in range(start) for b in problem.births[steps[step]]]
+    dead: list[int] = []
     for step in range(start):
-        if step == problem.boundary:
-            live += sum(sizes[b] for b in problem.at_backward) - late
-        number = steps[step]
-        live += sum(sizes[b] for b in problem.births[number])
-        for buffer in problem.touches[number]:
+        for buffer in problem.touches[steps[step]]:
             left[buffer] -= 1
-            if left[buffer] == 0:
-                if step < problem.boundary and buffer in problem.early_deaths:
-                    late += sizes[buffer]
-                else:
-                    live -= sizes[buffer]
-    if start == problem.boundary:
-        live += sum(sizes[b] for b in problem.at_backward) - late
-    return left, live
+            if left[buffer] == 0 and (start >= problem.boundary or buffer not in problem.early_deaths):
+                dead.append(buffer)
+    if start >= problem.boundary:
+        born += problem.at_backward
+    return left, sum(sizes[b] for b in (*problem.at_forward, *born)) - sum(sizes[b] for b in dead)
