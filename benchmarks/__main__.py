@@ -15,7 +15,12 @@ from benchmarks.reporting import Report, print_report, write_json
 BENCHMARKS = {
     "accounting": ("benchmarks.accounting",),
     "parity": ("benchmarks.parity",),
-    "scheduling": ("benchmarks.scheduling", "benchmarks.peer_peaks", "benchmarks.order_cases"),
+    "scheduling": (
+        "benchmarks.scheduling",
+        "benchmarks.peer_peaks",
+        "benchmarks.order_cases",
+        "benchmarks.fusion_cost",
+    ),
     "symbolic": ("benchmarks.symbolic", "benchmarks.scaling"),
 }
 

@@ -7,6 +7,7 @@ column; only the order differs. Peaks are predicted ones, which `accounting` hol
     topology     list scheduling that looks at no size
     symbolic     list scheduling by symbolic impact, program order where impacts cannot be compared
     paper        the same with topology where impacts cannot be compared (BladeDISC++)
+    best_of      the best of all schedulers at the sizes of the shape, none of them repaired
     kept         the orders that lowtide keeps, chosen at entry
     exact        everything lowtide knows, run on the exact sizes of the shape: the oracle
 """
@@ -31,12 +32,13 @@ from lowtide.schedule.numbers import SizedProblem, at_valuation
 from lowtide.schedule.problem import Order, order_problem
 from lowtide.schedule.repair import Effort
 from lowtide.schedule.samples import sample_valuations
+from lowtide.schedule.schedulers import best_of
 
 SHAPES = 24
 # The oracle tries harder than lowtide does at compile time.
 ORACLE = Effort(width=200, rounds=200)
 # Shapes at which columns are compared are not those at which orders were searched.
-SKIPPED = 64
+SKIPPED = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +126,7 @@ def _compare(
     }
     valuations = sample_valuations(program.scope, SKIPPED + shapes, machine_parameters(problem))[-shapes:]
     found = [_peaks(at_valuation(problem, valuation), fixed, kept) for valuation in valuations]
-    columns = [*list(fixed)[1:], "kept", "exact"]
+    columns = [*list(fixed)[1:], "best_of", "kept", "exact"]
     row: dict[str, Any] = {"name": named.name, "statements": len(program.statements), "reuse": with_reuse}
     row["orders"] = len(kept)
     row |= {column: round(max(shape[column] / shape["program"] for shape in found), 4) for column in columns}
@@ -137,6 +139,7 @@ def _peaks(sized: SizedProblem, fixed: Mapping[str, Order], kept: Sequence[Order
     peaks["kept"] = min(sized.peak(order) for order in kept)
     peaks["first_kept"] = sized.peak(kept[0])
     peaks["list_exact"] = sized.peak(sized_order(sized))
+    peaks["best_of"] = sized.peak(best_of(sized))
     oracle = orders_at(sized, [*fixed.values(), *kept], ORACLE)
     peaks["exact"] = min(sized.peak(order) for order in (*fixed.values(), *kept, *oracle))
     return peaks

@@ -9,26 +9,21 @@ from lowtide.analysis import dependences
 from lowtide.ir import Flag, Program, ProgramBuilder
 from lowtide.plan import Plan, Reason, check_plan
 from lowtide.schedule.choice import Candidates, find_candidates, keep_orders
-from lowtide.schedule.delay import delayed_order
-from lowtide.schedule.list_order import ListTally, sized_order, symbolic_order, topology_order
+from lowtide.schedule.list_order import ListTally, sized_order, symbolic_order
 from lowtide.schedule.numbers import SampledProblem, SizedProblem, at_valuation
 from lowtide.schedule.problem import Order, order_problem
 from lowtide.schedule.repair import lower_peak
 from lowtide.schedule.samples import sample_valuations
-from lowtide.schedule.walks import depth_first_order, reverse_post_order
+from lowtide.schedule.schedulers import ANY_SIZE, EXACT_SIZES, best_of
 from tests.random_programs import programs
 from tests.scenarios import diamond, two_towers
 from tests.schedule.orders import legal_orders
 
 VALUATION = {"b": 3, "s": 2, "kept": 1}
 SCHEDULERS: dict[str, Callable[[SizedProblem], Order]] = {
-    "symbolic": lambda sized: symbolic_order(sized.problem),
-    "symbolic only": lambda sized: symbolic_order(sized.problem, topology=False),
-    "topology": lambda sized: topology_order(sized.problem),
-    "depth first": lambda sized: depth_first_order(sized.problem),
-    "reverse post-order": lambda sized: reverse_post_order(sized.problem),
-    "exact sizes": sized_order,
-    "delayed": lambda sized: delayed_order(sized, sized.problem.program_order),
+    **{name: lambda sized, made=made: made(sized.problem) for name, made in ANY_SIZE.items()},
+    **EXACT_SIZES,
+    "best": best_of,
     "repaired": lambda sized: lower_peak(sized, sized.problem.program_order),
 }
 

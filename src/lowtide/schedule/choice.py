@@ -20,13 +20,11 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from lowtide.schedule.delay import delayed_order
-from lowtide.schedule.list_order import sized_order, symbolic_order, topology_order
 from lowtide.schedule.numbers import SampledProblem, SizedProblem
 from lowtide.schedule.problem import Order, OrderProblem
 from lowtide.schedule.repair import Effort, lower_peak
 from lowtide.schedule.samples import sample_valuations
-from lowtide.schedule.walks import depth_first_order, reverse_post_order
+from lowtide.schedule.schedulers import ANY_SIZE, exact_orders
 
 _CONSIDERED = 20
 """Of how many candidates every combination is tried."""
@@ -80,15 +78,8 @@ def find_candidates(problem: OrderProblem, most: int) -> Candidates:
         problem.program.scope, _between(8, 200_000 // count, 256), machine_parameters(problem)
     )
     pool = _Pool(SampledProblem.of(problem, valuations))
-    for order in (
-        problem.program_order,
-        symbolic_order(problem),
-        symbolic_order(problem, topology=False),
-        topology_order(problem),
-        depth_first_order(problem),
-        reverse_post_order(problem),
-    ):
-        pool.add(order)
+    for scheduler in ANY_SIZE.values():
+        pool.add(scheduler(problem))
     general = list(pool.peaks)
     for sized in pool.sampled.samples[: _between(2, 1_500 // count, 64)]:
         for order in orders_at(sized, general):
@@ -160,21 +151,18 @@ def machine_parameters(problem: OrderProblem) -> frozenset[str]:
 
 
 def orders_at(sized: SizedProblem, orders: Sequence[Order], effort: Effort | None = None) -> list[Order]:
-    """Orders made for one valuation: by exact impacts, by delaying, and the best ones repaired; best last.
+    """Orders made for one valuation: by every scheduler that looks at sizes, and the best ones repaired; best last.
 
     Args:
         sized: The problem at the valuation.
         orders: Legal orders to begin with, the program's own first.
         effort: How hard repair tries.
     """
-    found = list(orders)
-    by_impact = sized_order(sized)
-    found += [by_impact, delayed_order(sized, orders[0]), delayed_order(sized, by_impact)]
-    ranked = sorted(dict.fromkeys(found), key=sized.peak)
+    found = exact_orders(sized)
+    ranked = sorted(dict.fromkeys((*orders, *found)), key=sized.peak)
     repaired = [lower_peak(sized, order, effort) for order in dict.fromkeys((orders[0], *ranked[:2]))]
     # The program's own order, repaired, goes first among equals: it disturbs locality least.
-    best = min(repaired, key=sized.peak)
-    return [*found[len(orders) :], best]
+    return [*found, min(repaired, key=sized.peak)]
 
 
 def keep_orders(candidates: Candidates, most: int) -> tuple[int, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from lowtide.symbolic import Scope, ScopeError
+from lowtide.symbolic.terms import variable_atom
 
 _SEED = 20241216
 _TYPICAL_HIGH = 4096
@@ -31,12 +32,21 @@ def sample_valuations(scope: Scope, count: int, machine: frozenset[str] = frozen
         return ()
     rng = Random(_SEED)
     found: dict[tuple[int, ...], dict[str, int]] = {}
-    for _ in range(count * _TRIES):
+    corners = _corners(typical)
+    for place in range(count * _TRIES):
         if len(found) == count:
             break
-        valuation = typical.sample(rng)
+        # Corners come first, but not alone: few samples must not all be extreme.
+        valuation = corners[place // 2] if place % 2 and place // 2 < len(corners) else typical.sample(rng)
         found.setdefault(tuple(valuation.values()), valuation)
     return tuple(found.values())
+
+
+def _corners(scope: Scope) -> list[dict[str, int]]:
+    """All variables low, all high, and for each variable it alone low or high, as far as the scope admits them."""
+    probes = scope.probes
+    found = [*probes.corners, *(probe for name in scope.ranges for probe in probes.axis(variable_atom(name)))]
+    return [dict(probe.valuation) for probe in dict.fromkeys(found)]
 
 
 def _typical(scope: Scope, machine: frozenset[str]) -> Scope | None:
