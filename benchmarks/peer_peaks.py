@@ -15,7 +15,7 @@ from benchmarks.peers import Peer, make_pair
 from benchmarks.reporting import Report, log_row
 from benchmarks.threads import running_on
 from lowtide.schedule import make_plans, scalar_tangents
-from lowtide.schedule.choice import orders_at
+from lowtide.schedule.candidates import orders_at
 from lowtide.schedule.numbers import at_valuation
 from lowtide.schedule.problem import order_problem
 

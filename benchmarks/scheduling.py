@@ -26,7 +26,7 @@ from benchmarks.statements import training_program
 from benchmarks.steps import inference_step, to_device, train_step
 from lowtide.ir import Program
 from lowtide.schedule import make_plans, scalar_tangents
-from lowtide.schedule.choice import machine_parameters, orders_at
+from lowtide.schedule.candidates import machine_parameters, orders_at
 from lowtide.schedule.list_order import ListTally, sized_order, symbolic_order, topology_order
 from lowtide.schedule.numbers import SizedProblem, at_valuation
 from lowtide.schedule.problem import Order, order_problem

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from lowtide.analysis import dependences
 from lowtide.ir import Flag, Program, ProgramBuilder
 from lowtide.plan import Plan, Reason, check_plan
-from lowtide.schedule.choice import Candidates, find_candidates, keep_orders
+from lowtide.schedule.candidates import Candidates, find_candidates
+from lowtide.schedule.choice import keep_orders
 from lowtide.schedule.list_order import ListTally, sized_order, symbolic_order
 from lowtide.schedule.numbers import SampledProblem, SizedProblem, at_valuation
 from lowtide.schedule.problem import Order, order_problem
@@ -158,8 +159,8 @@ def test_a_candidate_is_best_at_every_sample_where_one_order_can_be() -> None:
 def test_kept_orders_are_best_together_and_as_few_as_needed() -> None:
     problem = order_problem(two_towers())
     candidates = find_candidates(problem, 3)
-    kept = keep_orders(candidates, 3)
+    kept = keep_orders(candidates.peaks, 3)
     assert 0 not in kept
     for sample in range(len(candidates.peaks[0])):
         assert min(candidates.peaks[k][sample] for k in (0, *kept)) == _best(candidates, sample)
-    assert keep_orders(find_candidates(order_problem(diamond()), 3), 3) == ()
+    assert keep_orders(find_candidates(order_problem(diamond()), 3).peaks, 3) == ()

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from lowtide.analysis import MemoryProfile, PeakTable, memory_profile
 from lowtide.ir import Program, reorder
 from lowtide.plan import Plan, apply_plan
-from lowtide.schedule.choice import choose_orders
+from lowtide.schedule.candidates import find_candidates
+from lowtide.schedule.choice import keep_orders
 from lowtide.schedule.in_place import choose_in_place
 from lowtide.schedule.problem import Order, order_problem
 from lowtide.symbolic import compare
@@ -59,10 +60,12 @@ def make_plans(program: Program) -> KeptPlans:
         those that are no higher where a workspace of unknown size comes on top, and no higher where incoming gradients
         are held by others.
 
-    Cost: near linear in statements; see `lowtide.schedule.choice`.
+    Cost: near linear in statements; see `find_candidates`.
     """
     tangents_held = scalar_tangents(program)
-    orders = choose_orders(order_problem(program, tangents_held=tangents_held), MOST_ORDERS - 1)
+    most = MOST_ORDERS - 1  # beside the program's own
+    candidates = find_candidates(order_problem(program, tangents_held=tangents_held), most)
+    orders = [candidates.orders[index] for index in (0, *keep_orders(candidates.peaks, most))]
     plans = tuple(plan_order(program, order) for order in orders)
     if len(plans) == 1:
         return KeptPlans(plans, ())
