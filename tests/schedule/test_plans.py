@@ -3,10 +3,11 @@
 from hypothesis import given, settings
 
 from lowtide.analysis import memory_profile
-from lowtide.ir import Program
+from lowtide.ir import Program, ProgramBuilder
 from lowtide.plan import apply_plan, check_plan
 from lowtide.schedule import make_plans, plan_order
 from lowtide.schedule.problem import order_problem
+from lowtide.symbolic import Divisible, dim
 from tests.random_programs import programs
 from tests.scenarios import diamond, two_towers
 from tests.schedule.orders import exact_footprints, legal_orders
@@ -43,3 +44,11 @@ def test_a_program_with_nothing_to_gain_keeps_its_order_alone() -> None:
     kept = make_plans(diamond())
     assert [plan.order for plan in kept.plans] == [(0, 1, 2, 3)]
     assert kept.peaks == ()
+
+
+def test_a_scope_whose_valuations_are_hard_to_find_is_planned() -> None:
+    n = dim("n")
+    for relation in (Divisible(n * n + n, 100), Divisible(n * n + n, 1536)):
+        builder = ProgramBuilder("rare").dim("n", 2).relate(relation).input("x", ["n"])
+        builder.statement("f", reads=["x"], defines={"y": ["n"]}).forward_output("y")
+        assert make_plans(builder.build()).plans[0].order == (0,)

@@ -11,7 +11,9 @@ from lowtide.symbolic import (
     MissingVariableError,
     Rule,
     Scope,
+    ScopeError,
     Verdict,
+    bounds,
     ceil_div,
     compare,
     const,
@@ -307,3 +309,30 @@ def test_another_argument_wins_on_each_part_of_the_range() -> None:
     )
     pyramid = s * s * 4 + (s // 2) ** 2 * 16 - ceil_div(s, 4) ** 2 * 32
     assert compare(b * pyramid, 0, Scope({"s": (32, 1024), "b": (1, 256)})).verdict is Verdict.GREATER_EQUAL
+
+
+def test_a_division_by_zero_on_some_part_of_the_ranges_is_no_failure() -> None:
+    scope = Scope({"s": (-4, 2)})
+    left = maximum(-5 // maximum(s, 1), s)
+    right = s * s + 6 * s - mod(s * s + 6 * s, maximum(s, 0))
+    assert compare(left, right, scope).verdict is Verdict.LESS_EQUAL
+    assert all(evaluate(left, {"s": value}) <= evaluate(right, {"s": value}) for value in (1, 2))
+
+
+def test_sizes_that_divide_by_zero_everywhere_are_unknown_and_such_constraints_contradict() -> None:
+    nowhere = Scope({"s": (0, 5)}, [Equal(s, 0)])
+    assert compare(1 // s, s, nowhere).verdict is Verdict.UNKNOWN
+    assert bounds(1 // s, nowhere) == (None, None)
+    with pytest.raises(ScopeError, match="divides by zero"):
+        Scope({"s": (0, 5), "n": (1, 9)}, [Equal(s, 0), AtMost(n // s, 3)])
+
+
+def test_a_replaced_variable_without_a_value_somewhere_is_no_failure() -> None:
+    scope = Scope({"k": (0, 1), "s": (1, None)}, [Equal(s, 5 - k * (-1 // k))])
+    assert compare(2 * s, s, scope).is_at_least
+
+
+def test_floors_by_variables_within_each_other_end_in_time() -> None:
+    scope = Scope({"k": (3, 40), "b": (2, 100)}, [Equal(-k * b * (9 // b) + 9 * k, 0)])
+    answer = compare(2 * k * b * maximum(k, b), ceil_div(k, maximum(b, 3)), scope)
+    assert answer.verdict in (Verdict.GREATER_EQUAL, Verdict.UNKNOWN)

@@ -22,7 +22,7 @@ import numpy as np
 
 from lowtide.analysis.envelope import Floats, Integers, envelope_rows
 from lowtide.analysis.peak_table import PeakTable
-from lowtide.symbolic import Expr, Scope, bounds, compare, const, evaluate, maximum
+from lowtide.symbolic import Expr, Scope, ScopeError, bounds, compare, const, evaluate, maximum
 from lowtide.symbolic.terms import Monomial
 
 _SAMPLES = 48
@@ -85,8 +85,15 @@ def undominated_rows(monomials: Sequence[Monomial], rows: Integers, scope: Scope
 
 
 def _sample(scope: Scope) -> list[dict[str, int]]:
+    """Admitted valuations; fewer than usual, or none, where they are hard to find: then more rows are kept."""
     rng = random.Random(0)
-    return [scope.sample(rng) for _ in range(_SAMPLES)]
+    found: list[dict[str, int]] = []
+    for _ in range(_SAMPLES):
+        try:
+            found.append(scope.sample(rng))
+        except ScopeError:
+            break
+    return found
 
 
 def _undominated(

@@ -22,6 +22,8 @@ from lowtide.schedule.repair import Effort, lower_peak
 from lowtide.schedule.samples import sample_valuations
 from lowtide.schedule.schedulers import ANY_SIZE, exact_orders
 
+MOST_SAMPLES = 256
+"""At how many valuations orders are compared, at most."""
 _FAILURES = 2
 """At how many samples one step of one order is tried in vain."""
 _GROUPINGS = 2
@@ -46,16 +48,20 @@ def find_candidates(problem: OrderProblem, most: int) -> Candidates:
 
     Args:
         problem: The program's.
-        most: How many candidates will be kept beside the program's own: so many groups are made.
+        most: How many candidates will be kept beside the program's own: one group of samples is made for each.
 
-    Cost: linear in statements times the distinct impacts that are ready at once; the number of sampled valuations falls
-        with the number of statements.
+    Returns:
+        Candidates, the program's own order first.
+
+    Cost: that of each scheduler at a few samples, and of repair at more; how many falls with the number of statements,
+        so that what is left is near linear in it.
     """
     count = max(1, len(problem.predecessors))
     valuations = sample_valuations(
-        problem.program.scope, _between(8, 200_000 // count, 256), machine_parameters(problem)
+        problem.program.scope, _between(8, 200_000 // count, MOST_SAMPLES), machine_parameters(problem)
     )
     pool = _Pool(SampledProblem.of(problem, valuations))
+    pool.add(problem.program_order)
     for scheduler in ANY_SIZE.values():
         pool.add(scheduler(problem))
     general = list(pool.peaks)
@@ -89,21 +95,23 @@ class _Pool:
         if order not in self.peaks:
             self.peaks[order] = self.sampled.peaks(order)
 
-    def repair_at_samples(self, most: int) -> None:
+    def repair_at_samples(self, count: int) -> None:
         """Repair the best order known at each of the first samples there.
 
         What was repaired at other samples is repaired again, so that one order becomes good at many. Where an order
         has its peak at the same step as at samples at which no repair was found, none is likely, and few are tried.
         """
         failures: Counter[tuple[Order, int]] = Counter()
-        for place, sized in enumerate(self.sampled.samples[:most]):
-            order = min(self.peaks, key=lambda order: (self.peaks[order][place], sum(self.peaks[order])))
+        total = {order: sum(peaks) for order, peaks in self.peaks.items()}
+        for place, sized in enumerate(self.sampled.samples[:count]):
+            order = min(self.peaks, key=lambda order: (self.peaks[order][place], total[order]))
             heights = sized.heights(order)
             spot = (order, heights.index(max(heights))) if heights else (order, 0)
             if failures[spot] < _FAILURES:
                 repaired = lower_peak(sized, order)
                 failures[spot] += repaired == order
                 self.add(repaired)
+                total[repaired] = sum(self.peaks[repaired])
 
     def repair_for_groups(self, most: int, effort: Effort) -> bool:
         """Repair each order that would be kept for all the samples at which it would run, at once.

@@ -36,7 +36,7 @@ def keep_orders(candidates: Sequence[Sequence[int]], most: int) -> tuple[int, ..
     Returns:
         Indices, without 0: the first candidate, the program's own order, is kept in any case.
 
-    Cost: O(_CONSIDERED ** most) operations on a row of samples.
+    Cost: O(candidates ** 2 + _CONSIDERED ** most) operations on a row of samples.
     """
     peaks = np.array(candidates, dtype=float)
     if not peaks.size:

@@ -19,19 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lowtide.schedule.numbers import Amounts
-
-
-@dataclass(frozen=True, slots=True)
-class Window:
-    """A rearranged window.
-
-    Attributes:
-        order: Its statements in their new order.
-        peak: The height of its largest footprint; the least there is where no level had more than `width` ideals.
-    """
-
-    order: tuple[int, ...]
-    peak: float
+from lowtide.schedule.problem import Order
 
 
 @dataclass(slots=True)
@@ -46,7 +34,7 @@ class _State:
 
 def best_window(
     amounts: Amounts, statements: Sequence[int], left: Sequence[int], live: Any, *, below: float, width: int
-) -> Window | None:
+) -> Order | None:
     """Find an order of a window whose footprints all lie below a limit.
 
     Args:
@@ -58,7 +46,8 @@ def best_window(
         width: Ideals kept of each size.
 
     Returns:
-        The order with the smallest peak that was found; None where every order tried reaches `below`.
+        The order with the smallest peak that was found, the least there is where no level had more than `width` ideals;
+        None where every order tried reaches `below`.
 
     Cost: O(statements x width x ready statements) sums of amounts.
     """
@@ -75,7 +64,7 @@ def best_window(
             found = {state.ran: state for state in best}
         states = found
     (final,) = states.values()
-    return Window(search.order_of(final), final.peak)
+    return search.order_of(final)
 
 
 class _Search:
@@ -163,7 +152,7 @@ class _Search:
                 saved = saved + size
         return saved
 
-    def order_of(self, state: _State) -> tuple[int, ...]:
+    def order_of(self, state: _State) -> Order:
         """The statements that led to a state."""
         backwards: list[int] = []
         step: _State | None = state

@@ -63,6 +63,7 @@ class SizedProblem:
         problem: The problem.
         sizes: Bytes of each buffer.
         workspace: Bytes that each statement needs while it runs.
+        low_enough, tolerance: See `Amounts`.
     """
 
     problem: OrderProblem
@@ -97,6 +98,7 @@ class RelativeProblem:
         problem: The problem.
         sizes: A row for each buffer, an element for each valuation.
         workspace: The same for the statements.
+        low_enough, tolerance: See `Amounts`; they absorb rounding.
     """
 
     problem: OrderProblem

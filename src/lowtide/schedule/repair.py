@@ -38,7 +38,7 @@ def lower_peak(amounts: Amounts, order: Order, effort: Effort | None = None) -> 
     Returns:
         A legal order; its peak is at most that of `order`.
 
-    Cost: rounds x (O(accesses) + windows x width x ready statements).
+    Cost: rounds x (O(accesses) + windows x steps of a window x width x ready statements).
     """
     effort = effort or Effort()
     boundary = amounts.problem.boundary
@@ -56,7 +56,7 @@ def lower_peak(amounts: Amounts, order: Order, effort: Effort | None = None) -> 
             below = peak - amounts.tolerance
             window = best_window(amounts, steps[start:stop], left, live, below=below, width=effort.width)
             if window is not None:
-                steps[start:stop] = window.order
+                steps[start:stop] = window
                 break
         else:
             break

@@ -14,7 +14,7 @@ _TRIES = 4
 
 
 def sample_valuations(scope: Scope, count: int, machine: frozenset[str] = frozenset()) -> tuple[dict[str, int], ...]:
-    """Admitted valuations, small ones and large ones, each once; fewer than `count` where the scope has no more.
+    """Admitted valuations, small ones and large ones, each once; fewer than `count` where more are hard to find.
 
     Args:
         scope: The scope.
@@ -37,7 +37,13 @@ def sample_valuations(scope: Scope, count: int, machine: frozenset[str] = frozen
         if len(found) == count:
             break
         # Corners come first, but not alone: few samples must not all be extreme.
-        valuation = corners[place // 2] if place % 2 and place // 2 < len(corners) else typical.sample(rng)
+        if place % 2 and place // 2 < len(corners):
+            valuation = corners[place // 2]
+        else:
+            try:
+                valuation = typical.sample(rng)
+            except ScopeError:
+                break  # so few are admitted that finding one is luck
         found.setdefault(tuple(valuation.values()), valuation)
     return tuple(found.values())
 

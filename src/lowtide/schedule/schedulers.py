@@ -22,20 +22,19 @@ ANY_SIZE: Mapping[str, Callable[[OrderProblem], Order]] = {
     "depth first": depth_first_order,
     "reverse post-order": reverse_post_order,
 }
-"""By the problem; "paper" is BladeDISC++'s: symbolic impact, and topology where impacts cannot be compared."""
+"""By the problem alone; "paper" is BladeDISC++'s: symbolic impact, and topology where impacts cannot be compared."""
 
 EXACT_SIZES: Mapping[str, Callable[[SizedProblem], Order]] = {
     "impact": sized_order,
     "look-ahead": look_ahead_order,
-    "delayed": lambda sized: delayed_order(sized, sized.problem.program_order),
 }
 """By the problem at one valuation."""
 
 
 def exact_orders(sized: SizedProblem) -> list[Order]:
-    """Return the orders of all schedulers that look at exact sizes, and each of them delayed."""
-    found = [scheduler(sized) for scheduler in EXACT_SIZES.values()]
-    return [*found, *(delayed_order(sized, order) for order in found)]
+    """Return the orders of all schedulers that look at exact sizes, and each of them and the program's own delayed."""
+    found = [sized.problem.program_order, *(scheduler(sized) for scheduler in EXACT_SIZES.values())]
+    return [*found[1:], *(delayed_order(sized, order) for order in found)]
 
 
 def best_of(sized: SizedProblem) -> Order:

@@ -23,7 +23,8 @@ def assign(relations: Relations, choose: Chooser, first: Sequence[Atom] = ()) ->
         first: Variables to choose before the others.
 
     Returns:
-        Values of the variables that are left and of the replaced ones, or None where a range became empty.
+        Values of the variables that are left and of the replaced ones, or None where a range became empty or
+        a replaced variable has no value.
     """
     box = relations.box.only_variables()
     order: Iterable[Atom] = [*first, *(name for name in box if is_variable(name) and name not in first)]
@@ -38,5 +39,4 @@ def assign(relations: Relations, choose: Chooser, first: Sequence[Atom] = ()) ->
             if narrowed is None:
                 return None
             box = narrowed
-    relations.complete(values)
-    return values
+    return values if relations.complete(values) else None

@@ -46,7 +46,10 @@ def bounds(expression: Expr, scope: Scope) -> Interval:
         (1, 5)
     """
     relations = scope.relations
-    terms = substitute_terms(expression.terms, relations.replacements)
+    try:
+        terms = substitute_terms(expression.terms, relations.replacements)
+    except ZeroDivisionError:
+        return None, None  # it has a value nowhere
     high = _lower(scale_terms(terms, -1), relations)
     return _lower(terms, relations), None if high is None else -high
 

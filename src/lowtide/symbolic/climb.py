@@ -42,8 +42,7 @@ def climb(terms: Terms, relations: Relations, start: Values) -> Values | None:
                     best, point = value, trial
             if best is not None and best > 0:
                 found = Values(point)
-                relations.complete(found)
-                return found
+                return found if relations.complete(found) else None
         if best == before:
             break
     return None

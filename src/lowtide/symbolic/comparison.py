@@ -29,7 +29,7 @@ class Rule(Enum):
     BERNSTEIN = "all Bernstein coefficients have one sign, on the ranges or on parts of them"
     CONSTRAINT = "after a multiple of a constraint is subtracted"
     CASE_SPLIT = "every case of the floors and maxima is decided"
-    PIECES = "on every piece of the ranges, cut where maxima change their largest argument"
+    PIECES = "on every piece of the ranges, each narrowed by the constraints"
     ENUMERATION = "all values of the variables were tried"
     WITNESS = "two admitted valuations with opposite answers"
     NONE = "no rule decided"

@@ -8,8 +8,8 @@ Stages, for the difference d = a - b; each has its rule, and the first that deci
 4. d is evaluated at a few admitted valuations, the corners of the scope. Two opposite signs are the answer (WITNESS);
    one sign says which of d >= 0 and d <= 0 is worth a proof.
 5. Proof by `prove.py`, then with floors and maxima opened by `cases.py`.
-6. More valuations, among them those at which a proof failed; then proofs that cut ranges into parts, with the facts
-   narrowing each (`pieces.py`), or try all values of a small box. Else UNKNOWN.
+6. More valuations, among them those at which a proof failed; then all values of a small box, or proofs that cut ranges
+   into parts, with the facts narrowing each (`pieces.py`). Else UNKNOWN.
 
 A verdict is proved, never guessed: valuations refute, they do not justify. Stages 1 to 4 need a few microseconds;
 what comes after is remembered per scope.
@@ -76,8 +76,8 @@ def compare(left: Expr | int, right: Expr | int, scope: Scope, *, tally: Compare
 
     Guarantee: EQUAL, LESS_EQUAL and GREATER_EQUAL are proved in exact arithmetic; the witnesses of SHAPE_DEPENDENT
         were evaluated and are admitted. Incomplete: the answer may be UNKNOWN.
-    Cost: a few microseconds where the signs at the corners or of the coefficients decide; at most some tens of
-        milliseconds else.
+    Cost: a few microseconds where the signs at the corners or of the coefficients decide; mostly some
+        milliseconds else, up to some tenths of a second.
 
     Example:
         >>> from lowtide.symbolic import Scope, compare, dim
@@ -101,7 +101,10 @@ def _decide(difference: Terms, scope: Scope) -> Comparison:
     relations = scope.relations
     easy = Rule.LOWER_CORNER
     if relations.has_equalities:
-        reduced = relations.reduce_terms(difference)
+        try:
+            reduced = relations.reduce_terms(difference)
+        except ZeroDivisionError:
+            return _UNKNOWN  # it has a value nowhere
         if not reduced:
             return _PROVED[Verdict.EQUAL, Rule.SUBSTITUTION]
         if reduced is not difference:
@@ -216,17 +219,18 @@ class _Search:
         relations = self.scope.relations
         claim = scale_terms(self.difference, sign)
         thorough = effort.cuts > 0
+        met = len(effort.suspects)
+        if thorough and self.enumerate(claim):
+            return Rule.ENUMERATION
         opaque = has_cases(claim)
         # Cuts of the ranges help little while maxima are opaque.
         first = Effort(effort.leaves, 0, effort.suspects) if opaque else effort
         rule = prove_nonnegative(claim, relations.box, relations.facts, first)
         if rule is None and opaque and prove_by_cases(claim, relations.box, relations.facts, effort):
             rule = Rule.CASE_SPLIT
-        if rule is None and thorough and prove_by_pieces(claim, relations.box, relations.facts, effort):
+        if rule is None and thorough and prove_by_pieces(claim, relations.box, relations.facts, effort.suspects):
             rule = Rule.PIECES
-        if rule is None and thorough and self.enumerate(claim):
-            rule = Rule.ENUMERATION
-        self.suspects += effort.suspects[:SUSPECT_LIMIT]
+        self.suspects += effort.suspects[met : met + SUSPECT_LIMIT]
         return self.easy if rule is Rule.LOWER_CORNER else rule
 
     def enumerate(self, claim: Terms) -> bool:

@@ -22,7 +22,7 @@ def drop_implied(ranges: Mapping[str, tuple[int, int | None]], constraints: Iter
         MissingVariableError: If a constraint speaks of a variable without a range.
 
     Guarantee: sound: what is dropped was proved from what is kept. Incomplete: more could be kept than needed.
-    Cost: one comparison per constraint, in a scope of those kept so far.
+    Cost: for each constraint the derivation of a scope of those kept so far, and a comparison in it.
     """
     kept: list[AtMost] = []
     for constraint in sorted(constraints, key=_simplicity):

@@ -3,10 +3,11 @@
 Each floor first becomes a variable q with the facts denominator*q <= numerator <= denominator*q + denominator - 1, so
 that what is left has maxima only. Then, for every piece of the ranges, starting with the whole:
 
-1. The facts narrow its ranges (`tighten.py`); where that leaves nothing, nothing is to be shown.
+1. The facts narrow its ranges (`tighten.py`); where that leaves nothing, nothing is to be shown. Only facts count that
+   share variables with the claim, or with such a fact.
 2. Arguments of maxima that another argument exceeds all over the piece are dropped; a maximum of one is that argument.
-3. The claim is proved on the piece by `prove.py`, else the piece is cut: where the largest argument of a maximum
-   changes, and without maxima in the variable whose ends have the largest ratio.
+3. The claim is proved on the piece by `prove.py`, or refuted at a corner. Else the piece is cut: where the largest
+   argument of a maximum changes, and without maxima in the variable whose ends have the largest ratio.
 
 Not handled: more than `PIECE_LIMIT` pieces; floors whose denominator is not known to be positive stay opaque.
 """
@@ -41,18 +42,21 @@ LEAVES_OF_A_PIECE = 24
 FAR = 2**30
 
 
-def prove_by_pieces(terms: Terms, box: Box, facts: Sequence[Terms], effort: Effort) -> bool:
+def prove_by_pieces(terms: Terms, box: Box, facts: Sequence[Terms], suspects: list[dict[Atom, int]]) -> bool:
     """Prove that an integer polynomial over atoms is >= 0 at every point of a box at which the facts hold.
 
     Args:
         terms: The polynomial.
         box: Intervals of its variables.
         facts: Polynomials that are >= 0.
-        effort: Receives suspects; what it may spend does not matter here.
+        suspects: Receives corners at which the polynomial is negative.
 
     Guarantee: sound. Incomplete.
+    Cost: at most `PIECE_LIMIT` pieces, on each `LEAVES_OF_A_PIECE` polynomials and a comparison for each pair of
+        arguments of a maximum.
     """
     terms, box, facts = _name_floors(terms, box, facts)
+    facts = _connected(terms, facts)
     pending = [(terms, box)]
     for _ in range(PIECE_LIMIT):
         if not pending:
@@ -61,10 +65,13 @@ def prove_by_pieces(terms: Terms, box: Box, facts: Sequence[Terms], effort: Effo
         narrowed = tighten(piece, facts)
         if narrowed is None:
             continue
-        terms = _drop_exceeded(terms, narrowed)
-        if prove_nonnegative(terms, narrowed, facts, Effort(LEAVES_OF_A_PIECE, 0)) is not None:
+        try:
+            terms = _drop_exceeded(terms, narrowed)
+        except ZeroDivisionError:
+            return False
+        if prove_nonnegative(terms, narrowed, facts, Effort(LEAVES_OF_A_PIECE, 0, suspects)) is not None:
             continue
-        if _is_refuted(terms, narrowed, facts, effort):
+        if _is_refuted(terms, narrowed, facts, suspects):
             return False
         cut = _choose_cut(terms, narrowed, facts)
         if cut is None:
@@ -100,6 +107,18 @@ def _name_floors(terms: Terms, box: Box, facts: Sequence[Terms]) -> tuple[Terms,
         wider,
         [*(substitute_terms(fact, images) for fact in facts), *known],
     )
+
+
+def _connected(terms: Terms, facts: Iterable[Terms]) -> list[Terms]:
+    """Return the facts that share variables with a polynomial, or with another such fact."""
+    names = dims_of(terms)
+    found: list[Terms] = []
+    rest = list(facts)
+    while near := [fact for fact in rest if dims_of(fact) & names]:
+        found += near
+        rest = [fact for fact in rest if not dims_of(fact) & names]
+        names = names.union(*map(dims_of, near))
+    return found
 
 
 def _floors_in(polynomials: Sequence[Terms]) -> set[FloorDiv]:
@@ -139,13 +158,13 @@ def _not_exceeded(atom: Max, box: Box) -> list[Terms]:
     return kept
 
 
-def _is_refuted(terms: Terms, box: Box, facts: Sequence[Terms], effort: Effort) -> bool:
+def _is_refuted(terms: Terms, box: Box, facts: Sequence[Terms], suspects: list[dict[Atom, int]]) -> bool:
     """Say whether the claim fails with all variables low, or with all high; such a corner is a suspect."""
     for end in (0, 1):
         corner = _corner(box, end)
         try:
             if evaluate_terms(terms, corner) < 0 and all(evaluate_terms(fact, corner) >= 0 for fact in facts):
-                effort.suspects.append(dict(corner))
+                suspects.append(dict(corner))
                 return True
         except UndefinedSizeError:
             continue

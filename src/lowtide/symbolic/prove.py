@@ -1,13 +1,15 @@
 """Proofs that a polynomial over atoms is >= 0 on a box.
 
-Floors and maxima are opaque here, known by their intervals only; `cases.py` opens them. The steps, cheapest first:
+Floors and maxima are opaque here, known by their intervals only; `cases.py` and `pieces.py` open them. The steps,
+cheapest first:
 
 1. LOWER_CORNER  measured from the lower ends of the ranges, no coefficient is negative.
 2. INTERVAL      the negative terms at their most negative are outweighed by the constant.
 3. BERNSTEIN     no Bernstein coefficient is negative, on the box or on parts of it into which it is cut.
 4. CONSTRAINT    the same after subtracting multiples, by factors >= 0, of facts that are >= 0.
 
-Not handled: products of two facts, and facts that must be combined more than `FACT_DEPTH` at a time.
+Not handled: products of two facts, facts that must be combined more than `FACT_DEPTH` at a time, and degrees above
+`DEGREE_LIMIT`.
 """
 
 from collections.abc import Sequence
@@ -29,6 +31,8 @@ from lowtide.symbolic.terms import (
 )
 
 CUT_LIMIT = 24
+# Sizes are of low degree; floors by a variable, multiplied out one within the other, are of any.
+DEGREE_LIMIT = 16
 FACT_DEPTH = 3
 FACT_TRIES = 48
 
@@ -71,6 +75,8 @@ def prove_nonnegative(terms: Terms, box: Box, facts: Sequence[Terms], effort: Ef
 
 def _prove_on_box(terms: Terms, box: Box, effort: Effort) -> Rule | None:
     effort.leaves -= 1
+    if max(map(len, terms), default=0) > DEGREE_LIMIT:
+        return None
     moved = shift_to_corner(terms, box)
     if moved is None:
         return None

@@ -18,7 +18,7 @@ from math import gcd
 
 from lowtide.symbolic.constraint import AtMost, Constraint, Divisible, Equal
 from lowtide.symbolic.divide import floor_div_terms
-from lowtide.symbolic.errors import ScopeError
+from lowtide.symbolic.errors import ScopeError, UndefinedSizeError
 from lowtide.symbolic.evaluate import Values
 from lowtide.symbolic.interval import Box, Interval, bound_terms, lower_bound
 from lowtide.symbolic.substitute import substitute_terms
@@ -95,10 +95,14 @@ class Relations:
             terms = add_terms(terms, multiply_terms({factor: coefficient // shared}, rule.image))
         return terms
 
-    def complete(self, values: Values) -> None:
-        """Add the values of the replaced variables to values of those that are left."""
-        for variable, image in self.replacements.items():
-            values[variable] = evaluate_terms(image, values)
+    def complete(self, values: Values) -> bool:
+        """Add the values of the replaced variables to values of those that are left; say whether there are any."""
+        try:
+            for variable, image in self.replacements.items():
+                values[variable] = evaluate_terms(image, values)
+        except UndefinedSizeError:
+            return False
+        return True
 
 
 def _find_rewrite(terms: Terms, rewrites: Iterable[Rewrite]) -> tuple[Rewrite, Monomial, Monomial] | None:
@@ -116,7 +120,11 @@ def derive_relations(ranges: Mapping[str, Interval], constraints: Iterable[Const
     Raises:
         ScopeError: If the constraints contradict each other or the ranges.
     """
-    return _Derivation(ranges, scope_text).run(list(constraints))
+    derivation = _Derivation(ranges, scope_text)
+    try:
+        return derivation.run(list(constraints))
+    except ZeroDivisionError:
+        raise derivation.contradiction("a constraint that divides by zero at every valuation") from None
 
 
 class _Derivation:

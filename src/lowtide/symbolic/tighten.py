@@ -10,6 +10,9 @@ from lowtide.symbolic.interval import Box, Interval, interval_of, multiply_inter
 from lowtide.symbolic.terms import Atom, Monomial, Terms, is_variable
 
 ROUNDS = 4
+# Bounds beyond this are not worth having: facts that contradict each other, such as x >= 2 and x >= x^2, square them
+# each time.
+BOUND_LIMIT = 2**64
 
 
 def tighten(box: Box, facts: Iterable[Terms]) -> Box | None:
@@ -21,6 +24,9 @@ def tighten(box: Box, facts: Iterable[Terms]) -> Box | None:
 
     Returns:
         A new box. It contains every point of the old one at which the facts hold.
+
+    Guarantee: sound; not the tightest.
+    Cost: `ROUNDS` times one interval per term of a fact, variable of that term, and change.
     """
     facts = list(facts)
     box = box.only_variables()
@@ -32,8 +38,10 @@ def tighten(box: Box, facts: Iterable[Terms]) -> Box | None:
                     if is_variable(atom) and monomial.count(atom) == 1:
                         low, high = _narrow(fact, monomial, atom, box)
                         old_low, old_high = box[atom]
-                        low = old_low if low is None or (old_low is not None and old_low >= low) else low
-                        high = old_high if high is None or (old_high is not None and old_high <= high) else high
+                        if low is None or low > BOUND_LIMIT or (old_low is not None and old_low >= low):
+                            low = old_low
+                        if high is None or high < -BOUND_LIMIT or (old_high is not None and old_high <= high):
+                            high = old_high
                         if low is not None and high is not None and low > high:
                             return None
                         if (low, high) != (old_low, old_high):
