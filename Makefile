@@ -16,7 +16,7 @@ help:
 	@echo "make demo                train a small Llama on text of varying length: eager, torch.compile, lowtide"
 	@echo "make test                lint, types and every test"
 	@echo "make lint                ruff only"
-	@echo "make bench               every benchmark, full size (ARGS=--quick for a minute each)"
+	@echo "make bench               every benchmark, full size (ARGS=--quick for short runs)"
 	@echo "make compat TORCH=x.y.z  the lowering and backend tests under another torch, in a venv of its own"
 	@echo "make clean               remove the virtual environments and caches"
 

@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the benchmark named on the command line, print its table and write its JSON."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("name", choices=sorted(BENCHMARKS))
-    parser.add_argument("--quick", action="store_true", help="under a minute: fewer models, fewer shapes")
+    parser.add_argument("--quick", action="store_true", help="a short run: fewer models, fewer shapes")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write machine, commit, rows and summary")
     parser.add_argument("--device", default="cpu", help="cpu (default) or cuda; symbolic has no device")
     parser.add_argument("--only", default="", metavar="NAME", help="the cases whose name contains NAME; not symbolic")

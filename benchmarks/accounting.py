@@ -33,7 +33,7 @@ def run(*, quick: bool = False, device: str = "cpu", only: str = "") -> Report:
     """Measure and predict every case; quick takes two models, training only, at three shapes.
 
     Args:
-        quick: Under a minute.
+        quick: A short run.
         device: Where the models run.
         only: Leave out the cases whose name does not contain this.
     """

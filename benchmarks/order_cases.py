@@ -171,7 +171,7 @@ def run(*, quick: bool = False, device: str = "cpu", only: str = "") -> Report:
     """Measure every case with eager, torch.compile and lowtide; quick takes one.
 
     Args:
-        quick: Under a minute.
+        quick: A short run.
         device: Only the CPU: on others there is nothing to measure here, and the summary is empty.
         only: Leave out the cases whose name does not contain this.
     """

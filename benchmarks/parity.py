@@ -33,7 +33,7 @@ def run(*, quick: bool = False, device: str = "cpu", only: str = "") -> Report:
     """Compare every case; quick takes one small model and one compilation of each kind.
 
     Args:
-        quick: Under a minute.
+        quick: A short run.
         device: Where the models run.
         only: Leave out the cases whose name does not contain this.
     """

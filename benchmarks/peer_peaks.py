@@ -27,7 +27,7 @@ def run(*, quick: bool = False, device: str = "cpu", only: str = "") -> Report:
     """Measure every case; quick takes one, at two shapes.
 
     Args:
-        quick: Under a minute.
+        quick: A short run.
         device: Where the models run.
         only: Leave out the cases whose name does not contain this.
     """

@@ -53,7 +53,7 @@ def run(*, quick: bool = False, device: str = "cpu", only: str = "") -> Report:
     """Compare ways of ordering; quick takes one model and fewer shapes.
 
     Args:
-        quick: Under a minute.
+        quick: A short run.
         device: Where the models run.
         only: Leave out the cases whose name does not contain this.
     """
