@@ -65,7 +65,7 @@ def find_candidates(problem: OrderProblem, most: int) -> Candidates:
     for scheduler in ANY_SIZE.values():
         pool.add(scheduler(problem))
     general = list(pool.peaks)
-    for sized in pool.sampled.samples[: _between(1, 1 + 1_500 // count, 64)]:
+    for sized in pool.sampled.samples[: _between(2, 1_500 // count, 64)]:
         for order in orders_at(sized, general):
             pool.add(order)
     pool.repair_at_samples(_between(2, 20_000 // count, 128))

@@ -14,23 +14,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import combinations
-from math import ceil
 
 import numpy as np
 from numpy.typing import NDArray
 
 _CONSIDERED = 20
 """Of how many candidates every combination is tried."""
-_TOLERATED = 0.05
-"""By so much one sample may be above its best before it counts more than all others together."""
 
 
 def keep_orders(candidates: Sequence[Sequence[int]], most: int) -> tuple[int, ...]:
     """Choose at most `most` candidates that, together with the first one, are closest to the best at every sample.
 
-    The largest excess over the best, in steps of `_TOLERATED`, is made as small as it can be, then the sum of all; the
-    fewest candidates that reach this, the earlier ones among equals. Tried are candidates that no other one dominates,
-    and of many those with the least sum.
+    The largest excess over the best is made as small as it can be, then the sum of all; the fewest candidates that
+    reach this, the earlier ones among equals. Tried are candidates that no other one dominates, and of many those with
+    the least sum.
 
     Args:
         candidates: For each candidate its peak in bytes at each sample.
@@ -48,9 +45,9 @@ def keep_orders(candidates: Sequence[Sequence[int]], most: int) -> tuple[int, ..
     rows = [index for index in range(1, len(excess)) if not _is_dominated(excess, index)]
     rows = sorted(sorted(rows, key=lambda index: float(excess[index].sum()))[:_CONSIDERED])
 
-    def left(kept: tuple[int, ...]) -> tuple[int, float]:
+    def left(kept: tuple[int, ...]) -> tuple[float, float]:
         reached = excess[[0, *kept]].min(axis=0)
-        return (ceil(float(reached.max()) / _TOLERATED), float(reached.sum()))
+        return (float(reached.max()), float(reached.sum()))
 
     choices = (kept for count in range(most + 1) for kept in combinations(rows, count))
     return min(choices, key=left)  # the first among equals, so the fewest
