@@ -19,6 +19,7 @@ from lowtide.symbolic.errors import UndefinedSizeError
 from lowtide.symbolic.evaluate import Values
 from lowtide.symbolic.interval import Box, lower_bound
 from lowtide.symbolic.maximum import maximum_terms
+from lowtide.symbolic.probes import choose_high, choose_low
 from lowtide.symbolic.prove import Effort, middle_of, prove_nonnegative
 from lowtide.symbolic.substitute import substitute_terms
 from lowtide.symbolic.terms import (
@@ -38,8 +39,6 @@ from lowtide.symbolic.tighten import tighten
 PIECE_LIMIT = 64
 # How many polynomials are tried on one piece.
 LEAVES_OF_A_PIECE = 24
-# Where an unbounded variable is "high".
-FAR = 2**30
 
 
 def prove_by_pieces(terms: Terms, box: Box, facts: Sequence[Terms], suspects: list[dict[Atom, int]]) -> bool:
@@ -160,8 +159,7 @@ def _not_exceeded(atom: Max, box: Box) -> list[Terms]:
 
 def _is_refuted(terms: Terms, box: Box, facts: Sequence[Terms], suspects: list[dict[Atom, int]]) -> bool:
     """Say whether the claim fails with all variables low, or with all high; such a corner is a suspect."""
-    for end in (0, 1):
-        corner = _corner(box, end)
+    for corner in _corners(box):
         try:
             if evaluate_terms(terms, corner) < 0 and all(evaluate_terms(fact, corner) >= 0 for fact in facts):
                 suspects.append(dict(corner))
@@ -171,15 +169,11 @@ def _is_refuted(terms: Terms, box: Box, facts: Sequence[Terms], suspects: list[d
     return False
 
 
-def _corner(box: Box, end: int) -> Values:
-    return Values({name: _end_of(box, name, end) for name in box if is_variable(name)})
-
-
-def _end_of(box: Box, name: Atom, end: int) -> int:
-    low, high = box[name]
-    if end:
-        return high if high is not None else max(FAR, low or 0)
-    return low if low is not None else min(-FAR, high or 0)
+def _corners(box: Box) -> tuple[Values, Values]:
+    """Return all variables low, and all high."""
+    names = [name for name in box if is_variable(name)]
+    low, high = (Values({name: choose(name, box[name]) for name in names}) for choose in (choose_low, choose_high))
+    return low, high
 
 
 def _choose_cut(terms: Terms, box: Box, facts: Sequence[Terms]) -> tuple[Atom, int] | None:
@@ -197,15 +191,15 @@ def _cut_of_maximum(atom: Max, box: Box) -> tuple[Atom, int] | None:
     """Return where the argument that is largest at the low ends stops to exceed the one largest at the high ends."""
     try:
         first, last = (
-            max(atom.arguments, key=lambda argument, end=end: evaluate_terms(argument, _corner(box, end)))
-            for end in (0, 1)
+            max(atom.arguments, key=lambda argument, corner=corner: evaluate_terms(argument, corner))
+            for corner in _corners(box)
         )
         difference = subtract_terms(first, last)
         names = [variable_atom(name) for name in sorted(dims_of(difference))]
         if len(names) != 1:
             return _cut_of_widest(names, box)
         name = names[0]
-        below, above = _end_of(box, name, 0), _end_of(box, name, 1)
+        below, above = choose_low(name, box[name]), choose_high(name, box[name])
         if evaluate_terms(difference, Values({name: above})) >= 0:
             return None
         while above - below > 1:
